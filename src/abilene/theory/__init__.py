@@ -1,0 +1,1 @@
+"""The model, solved and simulated. Imports NumPy, SciPy, Numba and xarray, and nothing above it."""
