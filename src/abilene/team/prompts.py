@@ -1,0 +1,254 @@
+"""Prompts: packs of wording (TOML data files) and the lists that the program itself writes into them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from abilene.errors import InputError, UsageError
+from abilene.tasks.task import Task
+from abilene.team.call import Kind, Line
+
+NO_ANSWER = "(no answer)"
+NOTHING = "(nothing yet)"
+NOBODY = "(you see nobody's answer)"
+
+_PLACEHOLDER = re.compile(r"\{([a-z0-9_]+)\}")
+_ALWAYS = frozenset({"member", "agent", "n", "question", "options", "shared", "notes", "a", "b"})
+_ROUND = _ALWAYS | {"board", "others", "own"}
+# What a template may use, and what it must use for the measurement to mean what it says.
+_ALLOWED: dict[str, frozenset[str]] = {
+    "system": frozenset({"member", "agent", "n", "framing"}),
+    "round0": _ALWAYS,
+    "public": _ROUND,
+    "probe": _ROUND,
+}
+_REQUIRED: dict[str, frozenset[str]] = {
+    "system": frozenset({"framing"}),
+    "round0": frozenset({"question", "shared", "notes"}),
+    "public": frozenset({"question", "shared", "notes", "board", "others"}),
+    "probe": frozenset({"question", "shared", "notes", "board", "others"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The wording of one benchmark (or of a family of them)."""
+
+    member: str
+    system: str
+    round0: str
+    public: str
+    probe: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptPack:
+    """A validated pack.
+
+    Parameters
+    ----------
+    name : str
+        As the pack calls itself.
+    digest : str
+        Hash of the file's bytes, 16 hex digits; kept in every log.
+    instructions : mapping
+        Instruction text by name.
+    sections : mapping
+        Wording by benchmark name; ``options`` serves benchmarks without a section of their own.
+    """
+
+    name: str
+    digest: str
+    instructions: Mapping[str, str]
+    sections: Mapping[str, Section]
+
+    def framing(self, instruction: str) -> str:
+        """Text of an instruction: one of the pack's names, or any text of the user (at least two words).
+
+        Raises
+        ------
+        UsageError
+            A single word that is no name of the pack: more likely a slip than an instruction.
+        """
+        if instruction in self.instructions:
+            return self.instructions[instruction].strip()
+        if len(instruction.split()) < 2:
+            known = ", ".join(self.instructions)
+            raise UsageError(
+                f"Unknown instruction {instruction!r}. The prompt pack '{self.name}' has: {known}. "
+                "Give one of these, or the instruction itself as a sentence."
+            )
+        return instruction.strip()
+
+    def section(self, benchmark: str) -> Section:
+        """Wording for a benchmark."""
+        return self.sections.get(benchmark) or self.sections["options"]
+
+
+def load_pack(path: str | Path | None = None) -> PromptPack:
+    """Read and check a prompt pack.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        A TOML file; the built-in pack when left out.
+
+    Raises
+    ------
+    InputError
+        The file is not a pack: the message names the section, the field and what is wrong with it.
+
+    Examples
+    --------
+    >>> pack = load_pack()
+    >>> sorted(pack.instructions)
+    ['A', 'B', 'C']
+    """
+    where: str | Path = path or "built-in prompt pack"
+    try:
+        if path:
+            data = Path(path).read_bytes()
+        else:
+            data = (resources.files("abilene.team") / "packs" / "abilene.toml").read_bytes()
+        raw = tomllib.loads(data.decode("utf-8"))
+    except OSError as e:
+        raise InputError(where, f"cannot be read ({e.strerror})", "Give the path of a prompt pack.") from e
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise InputError(where, f"is not TOML ({e})", "Start from the built-in pack's layout.") from e
+    instructions, name = raw.pop("instructions", None), raw.pop("name", None)
+    raw.pop("version", None)
+    if not isinstance(name, str) or not isinstance(instructions, dict):
+        raise InputError(where, "has no name or no [instructions]", "A pack starts with both.")
+    for key, text in instructions.items():
+        if not isinstance(text, str):
+            raise InputError(where, f"is {text!r}", "Write the text.", field=f"instructions.{key}")
+    sections = {key: _section(where, key, value) for key, value in raw.items()}
+    if "options" not in sections:
+        raise InputError(
+            where, "has no section [options]", "It serves benchmarks without a section of their own."
+        )
+    return PromptPack(name, hashlib.sha256(data).hexdigest()[:16], instructions, sections)
+
+
+def _section(where: str | Path, key: str, value: object) -> Section:
+    fields = ("member", *_ALLOWED)
+    if not isinstance(value, dict):
+        raise InputError(
+            where, f"unknown entry {key!r}", "A pack has name, version, [instructions], sections."
+        )
+    if unknown := set(value) - set(fields):
+        raise InputError(where, f"unknown entry {sorted(unknown)}", f"Known: {', '.join(fields)}.", field=key)
+    for field in fields:
+        text = value.get(field)
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(where, "is missing or empty", "Write the text.", field=f"{key}.{field}")
+        if field == "member":
+            continue
+        used = set(_PLACEHOLDER.findall(text))
+        if wrong := used - _ALLOWED[field]:
+            raise InputError(
+                where,
+                f"uses {{{min(wrong)}}}",
+                f"Allowed here: {', '.join(sorted(_ALLOWED[field]))}.",
+                field=f"{key}.{field}",
+            )
+        if lacking := _REQUIRED[field] - used:
+            raise InputError(where, f"lacks {{{min(lacking)}}}", "Place it once.", field=f"{key}.{field}")
+    return Section(**value)
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    # One pass over the template: braces inside the inserted texts are never read as placeholders.
+    return _PLACEHOLDER.sub(lambda m: values[m.group(1)], template).strip()
+
+
+def note_id(index: int) -> str:
+    """Id under which an agent's own note number `index` (from 0) is shared: P1, P2, ..."""
+    return f"P{index + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one agent can see when it is asked in a discussion round.
+
+    Parameters
+    ----------
+    others : sequence of (agent, answer or None)
+        Observed agents with their public answers of the round before.
+    board : sequence of (agent, text)
+        Notes on the table that this agent may read, in order of appearance.
+    own : str or None
+        Its previous private answer.
+    """
+
+    others: Sequence[tuple[int, str | None]] = ()
+    board: Sequence[tuple[int, str]] = ()
+    own: str | None = None
+
+
+def render(
+    pack: PromptPack, task: Task, agent: int, kind: Kind, framing: str, view: View
+) -> tuple[str, str, tuple[Line, ...]]:
+    """System prompt, user prompt and reply format of one call.
+
+    Parameters
+    ----------
+    pack : PromptPack
+        The wording.
+    task : Task
+        What is asked.
+    agent : int
+        Whom, from 0.
+    kind : str
+        ``round0``, ``public`` or ``probe``.
+    framing : str
+        The instruction's text; must be empty in round 0.
+    view : View
+        What the agent can see of the others.
+    """
+    section = pack.section(task.benchmark)
+    member = section.member
+    own_notes = task.private[agent]
+    others = [f"- {member} {j + 1} says: {answer or NO_ANSWER}" for j, answer in view.others]
+    board = [
+        f"- {text} (put there by {'you' if j == agent else f'{member} {j + 1}'})" for j, text in view.board
+    ]
+    a, b = (*task.options, "", "")[:2]
+    values = {
+        "member": member,
+        "agent": str(agent + 1),
+        "n": str(task.team_size),
+        "framing": framing,
+        "question": task.question,
+        "options": " | ".join(task.options),
+        "shared": "\n".join(f"- {n.text}" for n in task.shared) or NOTHING,
+        "notes": "\n".join(f"[{note_id(i)}] {n.text}" for i, n in enumerate(own_notes)) or NOTHING,
+        "board": "\n".join(board) or NOTHING,
+        "others": "\n".join(others) or NOBODY,
+        "own": view.own or NO_ANSWER,
+        "a": a,
+        "b": b,
+    }
+    template = {"round0": section.round0, "public": section.public, "probe": section.probe}[kind]
+    return _fill(section.system, values), _fill(template, values), reply_format(task, agent, kind)
+
+
+def reply_format(task: Task, agent: int, kind: Kind) -> tuple[Line, ...]:
+    """The exact lines a reply should have."""
+    if kind == "public":
+        ids = tuple(note_id(i) for i in range(len(task.private[agent])))
+        return (
+            Line("PRIVATE", task.options),
+            Line("PUBLIC", task.options),
+            Line("SHARE", (*ids, "NONE")),
+        )
+    answer = Line("ANSWER", task.options)
+    if kind == "round0" and task.benchmark == "hidden_profile":
+        return Line("COUNT", counts=task.options), answer
+    return (answer,)
