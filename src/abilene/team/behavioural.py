@@ -1,8 +1,8 @@
 """A simulated LLM agent: reads the same prompts, answers in the same formats, acts by the four rules.
 
-It is a pure function of prompt and metadata. The others' answers and the evidence are read from the prompt, as
-a model would; the answer key and the agent's own memory (its previous private answer, what it has shared) come
-with the metadata, because no prompt may contain the key and not every prompt repeats the memory.
+It is a pure function of prompt and metadata. The others' answers and the evidence are read from the prompt,
+as a model would; the answer key and the agent's own memory (its previous private answer, what it has shared)
+come with the metadata, because no prompt may contain the key and not every prompt repeats the memory.
 """
 
 from __future__ import annotations

@@ -44,8 +44,9 @@ class Call:
         The exact lines the reply should have, for constrained decoding.
     metadata : mapping
         JSON-ready facts that travel beside the messages and never reach a provider's wire: task, epoch,
-        agent, round, kind, and what a simulated agent needs (truth, options, previous private answer ...). Round-0
-        metadata does not depend on the instruction, so that all instructions share one independent answer.
+        agent, round, kind, and what a simulated agent needs (truth, options, previous private answer ...).
+        Round-0 metadata does not depend on the instruction, so that all instructions share one independent
+        answer.
     """
 
     kind: Kind

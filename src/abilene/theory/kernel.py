@@ -30,7 +30,7 @@ OUTCOMES: tuple[tuple[int, int], ...] = ((0, 0), (0, 1), (1, 0), (1, 1))
 
 
 def plurality(seen: Sequence[A]) -> A | None:
-    """Majority among the answers seen: the unique plurality, None on a tie at the top or when nothing is seen.
+    """Majority among the answers seen: the unique plurality; None on a tie at the top or with nothing seen.
 
     Examples
     --------
