@@ -1,1 +1,1 @@
-"""TODO."""
+"""What follows from the record and the posteriors: estimates, gain, manipulation checks."""

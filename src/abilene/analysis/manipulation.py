@@ -1,0 +1,123 @@
+"""Manipulation checks: does a model do what the hidden-profile design assumes of it?
+
+Four questions, each answered per setting from the record: does the independent accuracy reproduce the
+designed p = n_inf / N; does an agent pick the candidate with more findings in its view; does it count them
+right; does it state answers that are neither its own nor the majority's (off-rule). A model that fails is not
+wrong: its rates simply do not mean what the design says they mean.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from abilene.analysis.gain import wilson
+
+Outcome = Literal["pass", "fail", "undecided", "not applicable"]
+
+#: How far independent accuracy may lie from the designed one.
+ACCURACY_TOLERANCE = 0.10
+#: Least share of answers for the candidate with more findings in view, and of right counts.
+LEAST_SHARE = 0.90
+#: Greatest share of off-rule statements.
+MOST_OFF_RULE = 0.10
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check of one setting.
+
+    Parameters
+    ----------
+    name : str
+        ``independent accuracy at p = ...``, ``picks the favored candidate``, ``counts right``, ``off-rule``.
+    outcome : str
+        ``fail`` when even the favorable end of the 95 % Wilson interval misses the bound, ``pass`` when the
+        share itself keeps it, ``undecided`` in between, ``not applicable`` without rows.
+    share : float or None
+        Observed share; None without rows.
+    lower, upper : float or None
+        Its 95 % Wilson interval over agents.
+    n : int
+        Rows behind it.
+    expected : str
+        The bound, in words.
+    """
+
+    name: str
+    outcome: Outcome
+    share: float | None
+    lower: float | None
+    upper: float | None
+    n: int
+    expected: str
+
+
+def _check(name: str, k: int, n: int, low: float, high: float, expected: str) -> Check:
+    if n == 0:
+        return Check(name, "not applicable", None, None, None, 0, expected)
+    lower, upper = wilson(k, n)
+    share = k / n
+    outcome: Outcome = "undecided"
+    if upper < low or lower > high:
+        outcome = "fail"
+    elif low <= share <= high:
+        outcome = "pass"
+    return Check(name, outcome, share, lower, upper, n, expected)
+
+
+def manipulation_checks(record: pl.DataFrame, *, off_rule: int, used: int) -> tuple[Check, ...]:
+    """Checks of one setting.
+
+    Parameters
+    ----------
+    record : polars.DataFrame
+        Rows of one setting (schema v1).
+    off_rule, used : int
+        Off-rule rows and used rows as `abilene.records.derive` counts them.
+
+    Returns
+    -------
+    tuple of Check
+        Empty when the record carries no design (no designed accuracy and no favored option).
+    """
+    first = record.filter((pl.col("round") == 0) & pl.col("private").is_not_null())
+    designed = first.filter(pl.col("designed_accuracy").is_not_null())
+    favored = first.filter(pl.col("view_favors").is_not_null())
+    if designed.is_empty() and favored.is_empty():
+        return ()
+    checks = []
+    levels = (
+        designed.group_by("designed_accuracy")
+        .agg((pl.col("private") == pl.col("truth")).sum().alias("k"), pl.len().alias("n"))
+        .sort("designed_accuracy")
+    )
+    for p, k, n in levels.iter_rows():
+        low, high = p - ACCURACY_TOLERANCE, p + ACCURACY_TOLERANCE
+        checks.append(
+            _check(f"independent accuracy at p = {p:g}", k, n, low, high, f"{p:g} ± {ACCURACY_TOLERANCE:g}")
+        )
+    picked = int((favored["private"] == favored["view_favors"]).sum())
+    at_least = f"at least {LEAST_SHARE:g}"
+    checks.append(
+        _check("picks the candidate favored in view", picked, favored.height, LEAST_SHARE, 1.0, at_least)
+    )
+    counted = first["count_correct"].drop_nulls()
+    checks.append(_check("counts right", int(counted.sum()), len(counted), LEAST_SHARE, 1.0, at_least))
+    checks.append(_check("off-rule", off_rule, used, 0.0, MOST_OFF_RULE, f"at most {MOST_OFF_RULE:g}"))
+    return tuple(checks)
+
+
+def gate(checks: tuple[Check, ...]) -> Outcome:
+    """Verdict over all checks: fail if one fails, pass if every applicable one passes, else undecided."""
+    outcomes = {c.outcome for c in checks} - {"not applicable"}
+    if not outcomes:
+        return "not applicable"
+    if "fail" in outcomes:
+        return "fail"
+    return "pass" if outcomes == {"pass"} else "undecided"
+
+
+__all__ = ["Check", "Outcome", "gate", "manipulation_checks"]

@@ -1,0 +1,54 @@
+"""Entry point of the command `abilene`."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+import abilene
+from abilene.cli import commands
+from abilene.errors import AbileneError
+
+app = typer.Typer(
+    name="abilene",
+    help="Measure whether a team of LLM agents speaks up, and whether its discussion beats a vote.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+commands.register(app)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"abilene {abilene.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Measure whether a team of LLM agents speaks up, and whether its discussion beats a vote."""
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 the input or the run has a fault, 2 usage."""
+    try:
+        app()
+    except AbileneError as e:
+        print(f"abilene: {e}", file=sys.stderr)
+        raise SystemExit(e.exit_code) from None
+    except BrokenPipeError:
+        # The reader of our output went away (a pager, head): not an error of ours.
+        sys.stderr.close()
+        raise SystemExit(0) from None
+    except KeyboardInterrupt:
+        print("abilene: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

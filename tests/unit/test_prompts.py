@@ -1,0 +1,113 @@
+import re
+
+import pytest
+
+from abilene.errors import InputError, UsageError
+from abilene.tasks.task import Note, Task
+from abilene.team.prompts import View, load_pack, render
+
+PACK = load_pack()
+TASK = Task(
+    id="t",
+    benchmark="hidden_profile",
+    question="Who {own}?",
+    options=("Ada Lind", "Bo Falk"),
+    answer="Bo Falk",
+    shared=(Note("Ada Lind: kept {board} tidy.", "Ada Lind"),),
+    private=(
+        (Note("Bo Falk: wrote the guide.", "Bo Falk"),),
+        (Note("Bo Falk: calmed a client.", "Bo Falk"),),
+    ),
+)
+
+
+def texts(kind, agent=0, framing="", view=View()):
+    return render(PACK, TASK, agent, kind, framing, view)
+
+
+def test_an_agent_reads_its_own_notes_only():
+    for kind in ("round0", "public", "probe"):
+        _, user, _ = texts(kind)
+        assert "[P1] Bo Falk: wrote the guide." in user
+        assert "calmed a client" not in user
+
+
+def test_braces_inside_a_task_are_text():
+    _, user, _ = texts("public", view=View(own="Ada Lind"))
+    assert "Who {own}?" in user
+    assert "kept {board} tidy" in user
+    assert not re.search(r"\{(member|agent|n|question|options|shared|notes|others|a|b)\}", user)
+
+
+def test_others_and_table_are_listed():
+    view = View(
+        others=[(1, "Bo Falk"), (2, None)], board=[(1, "Bo Falk: x."), (0, "Bo Falk: y.")], own="Ada Lind"
+    )
+    _, user, _ = texts("public", view=view)
+    assert "- Panelist 2 says: Bo Falk\n- Panelist 3 says: (no answer)" in user
+    assert "- Bo Falk: x. (put there by Panelist 2)\n- Bo Falk: y. (put there by you)" in user
+    assert "after the last round: Ada Lind" in user
+
+
+def test_hidden_profile_probe_does_not_repeat_the_own_answer():
+    _, user, _ = texts("probe", view=View(own="Ada Lind"))
+    assert "after the last round" not in user
+
+
+def test_formats():
+    assert [line.tag for line in texts("round0")[2]] == ["COUNT", "ANSWER"]
+    assert [line.tag for line in texts("public")[2]] == ["PRIVATE", "PUBLIC", "SHARE"]
+    assert texts("public")[2][2].values == ("P1", "NONE")
+    assert [line.tag for line in texts("probe")[2]] == ["ANSWER"]
+
+
+def test_framing_ends_the_system_prompt():
+    system, _, _ = texts("public", framing="Be frank now.")
+    assert system.endswith("Be frank now.")
+
+
+def test_instructions_are_names_or_sentences():
+    assert PACK.framing("B") == ""
+    assert PACK.framing("Say it all.") == "Say it all."
+    with pytest.raises(UsageError, match="A, B, C"):
+        PACK.framing("D")
+
+
+BUILT_IN = 'name = "x"\n[instructions]\nB = ""\n[options]\nmember = "M"\nsystem = "{framing}"\n'
+ROUND0 = 'round0 = "{question}{shared}{notes}"\n'
+BODY = "{question}{shared}{notes}{board}{others}"
+REST = f'public = "{BODY}"\nprobe = "{BODY}"\n'
+
+
+def test_a_pack_of_the_user_replaces_the_wording(tmp_path):
+    path = tmp_path / "pack.toml"
+    path.write_text(BUILT_IN + ROUND0 + REST)
+    pack = load_pack(path)
+    assert pack.digest != PACK.digest
+    _, user, _ = render(pack, TASK, 0, "round0", "", View())
+    assert user.startswith("Who {own}?")
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "name"),
+        ("name = 3", "name"),
+        ("name = 'x'\n[instructions]\nB = 3\n", r"instructions\.B"),
+        (BUILT_IN, r"options\.round0"),
+        (BUILT_IN + 'round0 = "{question}{shared}{notes}{others}"\n' + REST, r"\{others\}"),
+        (BUILT_IN + 'round0 = "{question}{notes}"\n' + REST, r"lacks \{shared\}"),
+        (BUILT_IN + ROUND0 + REST + 'colour = "red"\n', "colour"),
+        ("name = ", "not TOML"),
+    ],
+)
+def test_a_faulty_pack_is_refused_with_its_place(tmp_path, text, where):
+    path = tmp_path / "pack.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=rf"pack\.toml.*{where}"):
+        load_pack(path)
+
+
+def test_a_missing_pack_is_refused():
+    with pytest.raises(InputError, match="cannot be read"):
+        load_pack("nowhere.toml")
