@@ -358,7 +358,7 @@ class MeanField:
         return float(bisect_start(self._coefs, where, _MAX_ROUNDS))
 
     def recovery_time(self, accuracy: float) -> int | None:
-        """Rounds until most statements are correct (Y > 1/2), from the start Z = Y = p; None: never.
+        """Rounds until most statements are correct (Y > 1/2), from the start Z = Y = p; None if p <= p*.
 
         Grows like ln(1/p) / ln(lambda1) for small p, and diverges as c approaches c_jump from below, and as
         c approaches 1 for q = 1.
@@ -376,15 +376,20 @@ class MeanField:
         >>> MeanField(Rates(c=0.6, a=0.5, rho=1.0, r=0.8), 3).recovery_time(0.1) is None
         True
         """
+        p = check_accuracy(accuracy)
+        if p > 0.5:
+            return 0
+        if self.separatrix is None or p <= self.separatrix:
+            return None
         from abilene.theory._flow import rounds_until
 
-        found = int(rounds_until(self._coefs, check_accuracy(accuracy), 0.5, _MAX_ROUNDS))
-        if found == -2:
+        found = int(rounds_until(self._coefs, p, 0.5, _MAX_ROUNDS))
+        if found < 0:
             raise UsageError(
                 f"From p = {accuracy} the team has not settled after {_MAX_ROUNDS} rounds: "
                 "the rates lie on a threshold. Move one of them a little."
             )
-        return None if found < 0 else found
+        return found
 
 
 def sharpen(field: MeanField, left: Floats, right: Floats, sign: float) -> tuple[Floats, Floats]:

@@ -71,7 +71,8 @@ def jump_withholding(a: float, rho: float, r: float, observed: float) -> tuple[f
     kind : str
         ``"fold"``: the low state appears at a finite accuracy, c_jump < c*. ``"transcritical"``: it leaves
         the all-incorrect state, c_jump = c*. ``"none"``: no transition; gamma <= 0, where the
-        all-incorrect state attracts at every c > 0 and c_jump = 0, or q = 1. ``"degenerate"``: gamma = 0 and a = 0.
+        all-incorrect state attracts at every c > 0 and c_jump = 0, or q = 1. ``"degenerate"``: gamma = 0
+        and a = 0.
 
     Notes
     -----
