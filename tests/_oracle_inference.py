@@ -36,13 +36,25 @@ def _beta_binomial_log(theta: Floats, rest: Floats, k: NDArray[np.int64], n: NDA
     return total
 
 
-def rate_by_logit(k: list[int], n: list[int], *, step: float = 0.01, reach: float = 32.0) -> Moments:
-    """Beta-Binomial posterior by the trapezoid rule on logit(theta), which converges exponentially."""
-    t = np.arange(-reach, reach + step / 2, step)
-    theta, rest = expit(t), expit(-t)
-    log_l = _beta_binomial_log(theta, rest, np.asarray(k), np.asarray(n))
-    p = np.exp(log_l - log_l.max()).sum(axis=1) * theta * rest
+def rate_by_logit(k: list[int], n: list[int], *, points: int = 3000) -> Moments:
+    """Beta-Binomial posterior by the trapezoid rule on logit(theta), which converges exponentially.
+
+    A first, rough pass finds the stretch of the axis on which the posterior is above e^-45 of its maximum.
+    """
+    kk, nn = np.asarray(k), np.asarray(n)
+
+    def log_posterior(t: Floats) -> Floats:
+        theta, rest = expit(t), expit(-t)
+        return _beta_binomial_log(theta, rest, kk, nn) + np.log(theta * rest)[:, None]
+
+    rough = np.linspace(-50.0, 50.0, 1001)
+    height = log_posterior(rough).max(axis=1)
+    felt = rough[height > height.max() - 45.0]
+    t = np.linspace(felt[0] - 0.1, felt[-1] + 0.1, points)
+    log_p = log_posterior(t)
+    p = np.exp(log_p - log_p.max()).sum(axis=1)
     p /= p.sum()
+    theta = expit(t)
     mean = float(p @ theta)
     sd = float(np.sqrt(p @ (theta - mean) ** 2))
     cdf = cumulative_simpson(p, initial=0.0)

@@ -85,11 +85,24 @@ def _group(task: Ints, tasks: int, dissent: Floats, changed: NDArray[np.bool_]) 
 
 @dataclass(frozen=True)
 class _Triangle:
-    """Posterior on the grid i + j <= G, from the two factors of the likelihood (each with maximum 1)."""
+    """Posterior on the grid i + j <= G, from the two factors of the likelihood."""
 
     grid: Floats
     lu: Floats
     lv: Floats
+
+    @classmethod
+    def of(cls, grid: Floats, log_u: Floats, log_v: Floats, power: float = 1.0) -> _Triangle:
+        """Scale the factors so that the largest product on the triangle is 1.
+
+        Scaling each by its own maximum would let every product underflow when the data call for u + v well
+        above 1. Beyond e^600 a factor is cut: only points hundreds of nats below the largest product have it.
+        """
+        log_u, log_v = power * log_u, power * log_v
+        i = int(np.argmax(log_u + np.maximum.accumulate(log_v)[::-1]))
+        j = int(np.argmax(log_v[: grid.size - i]))
+        lu, lv = (np.exp(np.minimum(x - x[k], 600.0)) for x, k in ((log_u, i), (log_v, j)))
+        return cls(grid, lu, lv)
 
     def marginals(self) -> tuple[Floats, Floats]:
         pu = self.lu * self.lv.cumsum()[::-1]
@@ -202,8 +215,18 @@ class FlowPosterior:
         return t.grid[i], t.grid[np.minimum(j, cdf.size - 1 - i)]
 
 
-def _factor(log_l: Floats, temper: float = 1.0) -> Floats:
-    return np.asarray(np.exp(temper * (log_l - log_l.max())))
+_SAMPLED = 50  # intervals of the rough look at the likelihood
+_NATS = 60.0  # likelihood below e^-60 of its maximum is not felt
+_UNDERFLOW = 1e-20  # e^-46: 14 nats, a factor of 10^6, above what the cut may remove
+
+
+def _felt(log_l: Floats, stride: int, size: int) -> slice:
+    """Part of the grid that some resample can feel, from the log likelihoods at every `stride`-th point.
+
+    They are concave: what lies above a level is within one sampled point of the sampled points above it.
+    """
+    above = np.flatnonzero((log_l > log_l.max(axis=1, keepdims=True) - _NATS).any(axis=0))
+    return slice(max(0, int(above[0]) - 1) * stride, min(size, (int(above[-1]) + 1) * stride + 1))
 
 
 def _bootstrap_means(
@@ -214,51 +237,49 @@ def _bootstrap_means(
     bootstraps: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """Untempered posterior mean of gamma for resampled tasks.
-
-    Only the part of the grid is used on which the likelihood of some resample can be felt: 200 nats are about
-    twenty posterior standard deviations, and the clustering of tasks widens the spread by two or three.
-    """
+    """Untempered posterior mean of gamma for resampled tasks, on the part of the grid that matters."""
     with_rows = wrong.by_task.shape[0]
     picked = rng.integers(0, tasks, (bootstraps, tasks))
     flat = picked + np.arange(bootstraps)[:, None] * tasks
     weights = np.bincount(flat.ravel(), minlength=bootstraps * tasks).reshape(bootstraps, tasks)
     weights = weights[:, :with_rows].astype(np.float64)  # tasks without rows add nothing
 
+    stride = (grid.size - 1) // _SAMPLED
     factors: list[Floats] = []
-    offsets: list[int] = []
+    parts: list[slice] = []
     for side in (wrong, correct):
-        terms = side.log_terms(grid)
-        log_l = side.total @ terms
-        felt = np.flatnonzero(log_l > log_l.max() - 200.0)
-        terms = terms[:, felt[0] : felt[-1] + 1]
-        resampled = (weights @ side.by_task) @ terms
-        resampled -= resampled.max(axis=1, keepdims=True)
-        factors.append(np.exp(resampled, out=resampled))
-        offsets.append(int(felt[0]))
+        counts, terms = weights @ side.by_task, side.log_terms(grid)
+        part = _felt(counts @ terms[:, ::stride], stride, grid.size)
+        log_l = counts @ terms[:, part]
+        log_l -= log_l.max(axis=1, keepdims=True)
+        factors.append(np.exp(log_l, out=log_l))
+        parts.append(part)
     lu, lv = factors
-    u = grid[offsets[0] : offsets[0] + lu.shape[1]]
-    v = grid[offsets[1] : offsets[1] + lv.shape[1]]
-    # For each u the largest v of the triangle, as a place in the cumulative sums (0: none).
-    last = grid.size - 1 - (np.arange(lu.shape[1]) + offsets[0]) - offsets[1] + 1
-    inside = last > 0
-    last = np.minimum(last[inside], lv.shape[1]) - 1
-    lu, u = lu[:, inside], u[inside]
+    u, v = grid[parts[0]], grid[parts[1]]
+    # For each u the number of points v of the triangle; at least one is looked up and then struck out.
+    room = grid.size - parts[0].start - np.arange(u.size) - parts[1].start
+    last = np.clip(room, 1, v.size) - 1
+    lu *= room > 0
     mass = lv.cumsum(axis=1)[:, last]
     lv *= v
     moment = lv.cumsum(axis=1)[:, last]
     mass *= lu
     total = mass.sum(axis=1)
-    mean = mass @ u - np.einsum("bi,bi->b", lu, moment)
-    return np.asarray(mean[total > 0.0] / total[total > 0.0])
+    means = mass @ u - np.einsum("bi,bi->b", lu, moment)
+    np.divide(means, total, out=means, where=total > 0.0)
+    # Flows whose sum is far above 1 leave the triangle only the tails of both: too little for this scaling.
+    for b in np.flatnonzero(total < _UNDERFLOW):
+        log_u, log_v = (weights[b] @ side.by_task @ side.log_terms(grid) for side in (wrong, correct))
+        means[b] = _Triangle.of(grid, log_u, log_v).gamma_moments()[0]
+    return np.asarray(means)
 
 
 def _temper(log_u: Floats, log_v: Floats, grid: Floats, target: float) -> float:
-    """Power in [0.01, 1] at which the posterior sd of gamma equals the target; the sd falls with the power."""
+    """Power in [0.01, 1] that brings the posterior sd of gamma, which falls with it, to the target."""
 
     def excess(log_w: float) -> float:
         w = float(np.exp(log_w))
-        return _Triangle(grid, _factor(log_u, w), _factor(log_v, w)).gamma_moments()[1] - target
+        return _Triangle.of(grid, log_u, log_v, w).gamma_moments()[1] - target
 
     if excess(0.0) >= 0.0:
         return 1.0
@@ -360,7 +381,7 @@ def flow_posterior(
         means = _bootstrap_means(rough, wrong, correct, tasks, bootstraps, child_rng(seed, "temper"))
         spread = float(means.std(ddof=1))
         w = _temper(log_u, log_v, grid, spread)
-    posterior = _Triangle(grid, _factor(log_u, w), _factor(log_v, w))
+    posterior = _Triangle.of(grid, log_u, log_v, w)
 
     pu, pv = posterior.marginals()
     missing = NO_ROWS if not (wrong.any_rows or correct.any_rows) else None
