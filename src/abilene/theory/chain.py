@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from abilene.errors import UsageError
 from abilene.rates import Rates
-from abilene.theory.crowd import Observed, check_crowd, check_whole, crowd_outcomes
-from abilene.theory.meanfield import binomial_weights, check_accuracy
+from abilene.theory.crowd import Observed, check_crowd, check_share, check_start, check_whole, crowd_outcomes
+from abilene.theory.meanfield import binomial_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -136,17 +136,9 @@ class TeamSolution:
         )
 
 
-def check_start(correct_agents: int, team_size: int) -> int:
-    """k0 as an int from 0 to N, or UsageError."""
-    k = check_whole("start (number of correct agents)", correct_agents, 0)
-    if k > team_size:
-        raise UsageError(f"start is {k}, but the team has {team_size} agents.")
-    return k
-
-
 def start_weights(accuracy: float, team_size: int) -> Floats:
     """Binomial(N, p) probabilities of the number of correct agents, or UsageError."""
-    return binomial_weights(team_size, check_accuracy(accuracy))
+    return binomial_weights(team_size, check_share("The initial accuracy p", accuracy))
 
 
 def solve(

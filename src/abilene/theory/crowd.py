@@ -33,6 +33,19 @@ def check_whole(name: str, value: object, least: int) -> int:
     raise UsageError(f"{name} must be a whole number from {least}, found {value!r}.")
 
 
+def check_share(name: str, value: object) -> float:
+    """A number from 0 to 1, as float.
+
+    Raises
+    ------
+    UsageError
+        Anything else, NaN included; `name` says what was asked for.
+    """
+    if isinstance(value, int | float | np.floating) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
+        return float(value)
+    raise UsageError(f"{name} must be a number from 0 to 1, found {value!r}.")
+
+
 def check_crowd(team_size: int, observed: Observed) -> tuple[int, int]:
     """Team size N and number q of others that each agent observes.
 
@@ -57,6 +70,14 @@ def check_crowd(team_size: int, observed: Observed) -> tuple[int, int]:
             f"observed (q) is {q}, but an agent of a team of {n} has only {n - 1} others to see."
         )
     return n, q
+
+
+def check_start(correct_agents: int, team_size: int) -> int:
+    """k0 as an int from 0 to N, or UsageError."""
+    k = check_whole("start (number of correct agents)", correct_agents, 0)
+    if k > team_size:
+        raise UsageError(f"start is {k}, but the team has {team_size} agents.")
+    return k
 
 
 def crowd_outcomes(rates: Rates, team_size: int, observed: Observed = "complete") -> NDArray[np.float64]:

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from abilene.errors import UsageError
 from abilene.rates import Rates
+from abilene.theory.crowd import check_share
 from abilene.theory.kernel import binary_outcomes
 
 Floats = NDArray[np.float64]
@@ -55,13 +56,6 @@ def check_observed(observed: object) -> float:
         if math.isfinite(observed) and observed >= 1 and observed == int(observed):
             return int(observed)
     raise UsageError(f"observed (q) must be a whole number from 1 or infinity, found {observed!r}.")
-
-
-def check_accuracy(p: object) -> float:
-    """Initial accuracy, a number from 0 to 1, or UsageError."""
-    if isinstance(p, int | float | np.floating) and not isinstance(p, bool) and 0.0 <= p <= 1.0:
-        return float(p)
-    raise UsageError(f"The initial accuracy p must be a number from 0 to 1, found {p!r}.")
 
 
 def _log_choose(q: int) -> Floats:
@@ -219,7 +213,7 @@ class MeanField:
         ndarray, shape (rounds + 1, 2)
             Columns Z, Y; row 0 is the start.
         """
-        p = check_accuracy(accuracy)
+        p = check_share("The initial accuracy p", accuracy)
         if rounds < 0:
             raise UsageError(f"rounds (T) must be a whole number from 0, found {rounds!r}.")
         out = np.full((rounds + 1, 2), p)
@@ -376,7 +370,7 @@ class MeanField:
         >>> MeanField(Rates(c=0.6, a=0.5, rho=1.0, r=0.8), 3).recovery_time(0.1) is None
         True
         """
-        p = check_accuracy(accuracy)
+        p = check_share("The initial accuracy p", accuracy)
         if p > 0.5:
             return 0
         if self.separatrix is None or p <= self.separatrix:
