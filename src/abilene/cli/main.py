@@ -29,7 +29,9 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
 ) -> None:
     """Measure whether a team of LLM agents speaks up, and whether its discussion beats a vote."""
 
@@ -46,7 +48,9 @@ def main() -> None:
         sys.stderr.close()
         raise SystemExit(0) from None
     except KeyboardInterrupt:
-        print("abilene: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr)
+        print(
+            "abilene: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr
+        )
         raise SystemExit(130) from None
 
 
