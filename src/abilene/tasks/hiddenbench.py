@@ -1,0 +1,188 @@
+"""HiddenBench as published: a briefing that misleads, and clues that each rule something out.
+
+One JSON file holds the tasks. Texts and options, their order included, are left as they are (most descriptions
+list the options too); the clues are dealt out, one to an agent, so a task's team has as many agents as the task
+has clues. In the published file the answer is the last of three options in 37 of 59 tasks: a model that prefers
+the last option looks better here than it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from abilene.errors import InputError, UsageError
+from abilene.seeds import child_rng, uniform
+from abilene.tasks.files import read_json
+from abilene.tasks.task import Note, Task
+
+BENCHMARK = "hiddenbench"
+
+_WHAT = "the published HiddenBench file, a JSON list of tasks"
+_TEXTS = ("name", "description", "correct_answer")
+_LISTS = {"shared_information": 1, "hidden_information": 2, "possible_answers": 2}  # with their least lengths
+
+
+def load(
+    path: str | Path, *, seed: int = 0, tasks: int | None = None, team_size: int | None = None
+) -> tuple[Task, ...]:
+    """Tasks of a HiddenBench file.
+
+    Parameters
+    ----------
+    path : str or Path
+        JSON list of objects with id, name, description, shared_information, hidden_information,
+        possible_answers, correct_answer.
+    seed : int
+        Decides which agent gets which clue (and which tasks are taken, see `tasks`).
+    tasks : int, optional
+        Take a random subset of so many tasks. A smaller subset is part of every larger one.
+    team_size : int, optional
+        Take only tasks for teams of this size.
+
+    Returns
+    -------
+    tuple of Task
+        In the order of the file. Ids are ``hb-<id>``. `design` holds n_agents and the published name; there
+        is no designed accuracy.
+
+    Raises
+    ------
+    InputError
+        The file or an entry cannot be used: the message names the entry, the field, what was found and what
+        to do.
+    UsageError
+        `tasks` or `team_size` ask for what the file does not hold.
+    """
+    raw = read_json(path, _WHAT)
+    if not isinstance(raw, list):
+        raise InputError(path, f"holds {_kind(raw)} instead of a list", f"Give {_WHAT}.")
+    if not raw:
+        raise InputError(path, "the list is empty", f"Give {_WHAT}.")
+    found: dict[str, Task] = {}
+    for i, entry in enumerate(raw):
+        task = _task(path, i, entry, seed)
+        if task.id in found:
+            raise InputError(
+                path, f"entry {i + 1} repeats the id {entry['id']!r}", "Ids must be unique.", field="id"
+            )
+        found[task.id] = task
+    kept = list(found.values())
+    if team_size is not None:
+        sizes = sorted({task.team_size for task in kept})
+        kept = [task for task in kept if task.team_size == team_size]
+        if not kept:
+            raise UsageError(
+                f"team size {team_size}: {path} has tasks for teams of {' and '.join(map(str, sizes))} only, "
+                "because each clue goes to one agent. Choose one of these, or leave the team size out."
+            )
+    if tasks is not None:
+        if not 1 <= tasks <= len(kept):
+            raise UsageError(
+                f"{tasks} tasks asked for, and {path} has {len(kept)}. Ask for 1 to {len(kept)}."
+            )
+        drawn = sorted(kept, key=lambda task: uniform(seed, BENCHMARK, "subset", task.id))[:tasks]
+        ids = {task.id for task in drawn}
+        kept = [task for task in kept if task.id in ids]
+    return tuple(kept)
+
+
+def _task(path: str | Path, i: int, entry: object, seed: int) -> Task:
+    place = f"entry {i + 1}"
+    if not isinstance(entry, dict):
+        raise InputError(
+            path, f"{place} is {_kind(entry)}", "Every entry must be an object with the task's fields."
+        )
+    key = _id(path, place, entry)
+    place = f"task {key}"
+    for name in _TEXTS:
+        _text(path, place, name, _get(path, place, entry, name))
+    lists = {name: _list(path, place, name, _get(path, place, entry, name), n) for name, n in _LISTS.items()}
+    options, answer = lists["possible_answers"], entry["correct_answer"]
+    if answer not in options:
+        raise InputError(
+            path,
+            f"{place}: {answer!r} is none of the possible answers {options!r}",
+            "Write one of them, letter for letter.",
+            field="correct_answer",
+        )
+    if len({" ".join(o.split()).casefold() for o in options}) != len(options):
+        raise InputError(
+            path,
+            f"{place}: two answers are the same: {options!r}",
+            "Make them different in more than letter case and spaces.",
+            field="possible_answers",
+        )
+    clues = lists["hidden_information"]
+    order = child_rng(seed, BENCHMARK, "clues", key).permutation(len(clues))
+    return Task(
+        id=f"hb-{key}",
+        benchmark=BENCHMARK,
+        question=entry["description"],
+        options=tuple(options),
+        answer=answer,
+        shared=tuple(Note(text) for text in lists["shared_information"]),
+        private=tuple((Note(clues[k]),) for k in order),
+        design={"n_agents": len(clues), "name": entry["name"]},
+    )
+
+
+def _id(path: str | Path, place: str, entry: Mapping[str, object]) -> str:
+    value = _get(path, place, entry, "id")
+    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
+        raise InputError(path, f"{place}: found {value!r}", "An id is a number or a word.", field="id")
+    return f"{value:02d}" if isinstance(value, int) else value.strip()
+
+
+def _get(path: str | Path, place: str, entry: Mapping[str, object], field: str) -> object:
+    if field not in entry:
+        has = ", ".join(entry) or "none"
+        raise InputError(path, f"{place} lacks it (fields found: {has})", f"Give {_WHAT}.", field=field)
+    return entry[field]
+
+
+def _text(path: str | Path, place: str, field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(path, f"{place}: found {_kind(value)}", "It must be text.", field=field)
+    if not value.strip():
+        raise InputError(path, f"{place}: the text is empty", "Write the text.", field=field)
+    return value
+
+
+def _list(path: str | Path, place: str, field: str, value: object, least: int) -> list[str]:
+    if not isinstance(value, list):
+        raise InputError(path, f"{place}: found {_kind(value)}", "It must be a list of texts.", field=field)
+    texts = [_text(path, place, f"{field}[{k}]", v) for k, v in enumerate(value)]
+    if len(texts) < least:
+        raise InputError(
+            path, f"{place}: the list has {len(texts)} texts", f"At least {least} are needed.", field=field
+        )
+    return texts
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def check(task: Task) -> list[str]:
+    """What is wrong with a HiddenBench task, in words; empty if it is as it should be."""
+    faults = []
+    if task.answer not in task.options or len(set(task.options)) != len(task.options):
+        faults.append(
+            f"{task.id}: the answer {task.answer!r} must be one of distinct options {task.options!r}"
+        )
+    if task.design.get("n_agents") != task.team_size or task.team_size < 2:
+        faults.append(
+            f"{task.id}: {task.team_size} agents, and the design says {task.design.get('n_agents')!r}"
+        )
+    faults += [
+        f"{task.id}: agent {i} holds {len(own)} clues instead of 1"
+        for i, own in enumerate(task.private)
+        if len(own) != 1
+    ]
+    texts = Counter(note.text for note in (*task.shared, *(n for own in task.private for n in own)))
+    faults += [f"{task.id}: {text!r} occurs {n} times" for text, n in texts.items() if n > 1]
+    faults += [f"{task.id}: an empty note" for text in texts if not text.strip()]
+    return faults
