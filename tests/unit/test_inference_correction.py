@@ -11,7 +11,7 @@ from _oracle_inference import Log, flow_by_grid, simulate
 from scipy import stats
 
 from abilene.errors import UsageError
-from abilene.inference import FlowPosterior, flow_posterior
+from abilene.inference import FlowPosterior, correction, flow_posterior
 
 STEP = 1 / 400
 
@@ -89,6 +89,60 @@ def test_the_spread_agrees_with_plain_resampling() -> None:
     found = flows(log, bootstraps=1500, n_tasks=30)
     assert found.bootstrap_sd == pytest.approx(spread(30), rel=0.10)
     assert found.bootstrap_sd != pytest.approx(spread(15), rel=0.10)
+
+
+def contrary(rows: int, tasks: int) -> Log:
+    """Agents that mostly turn against themselves, whichever answer they hold: u + v far above 1."""
+    rng = np.random.default_rng(9)
+    return Log(
+        *(np.zeros(tasks, dtype=np.int64),) * 3,
+        task=rng.integers(0, tasks, rows),
+        enters_correct=rng.random(rows) < 0.5,
+        dissent=np.ones(rows),
+        changed=rng.random(rows) < 0.9,
+    )
+
+
+def split(rows: int) -> Log:
+    """Ten tasks, five in which every agent turns to the truth and five in which every agent leaves it."""
+    place = np.arange(rows)
+    correct = place // 10 % 2 == 0
+    return Log(
+        *(np.zeros(10, dtype=np.int64),) * 3,
+        task=place % 10,
+        enters_correct=correct,
+        dissent=np.full(rows, 0.5),
+        changed=(place % 2 == 0) != correct,
+    )
+
+
+@pytest.mark.parametrize(
+    "log", [CASES["usual"], contrary(400, 20), contrary(6000, 20), split(400), split(40_000)]
+)
+def test_mean_of_each_resample_agrees_with_the_square_grid(log: Log) -> None:
+    """Resample by resample, also where the likelihoods of resamples lie far apart or leave the triangle."""
+    tasks, times = log.k_c.size, 40
+    sides = [
+        correction._group(log.task[pick], tasks, log.dissent[pick], log.changed[pick])
+        for pick in (~log.enters_correct, log.enters_correct)
+    ]
+    grid = np.linspace(0.0, 1.0, 401)
+    found = correction._bootstrap_means(grid, *sides, tasks, times, np.random.default_rng(5))
+
+    terms = np.zeros((tasks, 2, 401))
+    with np.errstate(divide="ignore"):
+        for t, correct, d, x in zip(log.task, log.enters_correct, log.dissent, log.changed, strict=True):
+            terms[t, int(correct)] += np.log(grid * d if x else 1 - grid * d)
+    inside = np.add.outer(np.arange(401), np.arange(401)) <= 400
+    gamma = np.subtract.outer(grid, grid)
+    expected = []
+    for picked in np.random.default_rng(5).integers(0, tasks, (times, tasks)):
+        u, v = terms[picked].sum(axis=0)
+        log_p = np.where(inside, u[:, None] + v[None, :], -np.inf)
+        p = np.exp(log_p - log_p.max())
+        expected.append(float((p * gamma).sum() / p.sum()))
+    assert np.std(expected) > 1e-4
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_copies_of_rows_within_a_task_carry_no_information() -> None:

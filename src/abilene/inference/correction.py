@@ -229,6 +229,21 @@ def _felt(log_l: Floats, stride: int, size: int) -> slice:
     return slice(max(0, int(above[0]) - 1) * stride, min(size, (int(above[-1]) + 1) * stride + 1))
 
 
+def _resampled(table: Floats, tasks: int, times: int, rng: np.random.Generator) -> Floats:
+    """Column sums of the table of tasks for tasks drawn with replacement, shape (times, columns).
+
+    Tasks beyond the rows of the table have no correction rows: they are drawn too and add nothing.
+    """
+    sums = []
+    block = max(1, 2_000_000 // tasks)  # bounds the memory for very many tasks
+    for start in range(0, times, block):
+        size = min(block, times - start)
+        flat = rng.integers(0, tasks, (size, tasks)) + np.arange(size)[:, None] * tasks
+        weights = np.bincount(flat.ravel(), minlength=size * tasks).reshape(size, tasks)
+        sums.append(weights[:, : table.shape[0]].astype(np.float64) @ table)
+    return np.concatenate(sums)
+
+
 def _bootstrap_means(
     grid: Floats,
     wrong: _Direction,
@@ -238,19 +253,16 @@ def _bootstrap_means(
     rng: np.random.Generator,
 ) -> Floats:
     """Untempered posterior mean of gamma for resampled tasks, on the part of the grid that matters."""
-    with_rows = wrong.by_task.shape[0]
-    picked = rng.integers(0, tasks, (bootstraps, tasks))
-    flat = picked + np.arange(bootstraps)[:, None] * tasks
-    weights = np.bincount(flat.ravel(), minlength=bootstraps * tasks).reshape(bootstraps, tasks)
-    weights = weights[:, :with_rows].astype(np.float64)  # tasks without rows add nothing
-
+    sides = (wrong, correct)
+    drawn = _resampled(np.hstack([side.by_task for side in sides]), tasks, bootstraps, rng)
+    counts = np.hsplit(drawn, [wrong.by_task.shape[1]])
     stride = (grid.size - 1) // _SAMPLED
     factors: list[Floats] = []
     parts: list[slice] = []
-    for side in (wrong, correct):
-        counts, terms = weights @ side.by_task, side.log_terms(grid)
-        part = _felt(counts @ terms[:, ::stride], stride, grid.size)
-        log_l = counts @ terms[:, part]
+    for side, n in zip(sides, counts, strict=True):
+        terms = side.log_terms(grid)
+        part = _felt(n @ terms[:, ::stride], stride, grid.size)
+        log_l = n @ terms[:, part]
         log_l -= log_l.max(axis=1, keepdims=True)
         factors.append(np.exp(log_l, out=log_l))
         parts.append(part)
@@ -269,7 +281,7 @@ def _bootstrap_means(
     np.divide(means, total, out=means, where=total > 0.0)
     # Flows whose sum is far above 1 leave the triangle only the tails of both: too little for this scaling.
     for b in np.flatnonzero(total < _UNDERFLOW):
-        log_u, log_v = (weights[b] @ side.by_task @ side.log_terms(grid) for side in (wrong, correct))
+        log_u, log_v = (n[b] @ side.log_terms(grid) for side, n in zip(sides, counts, strict=True))
         means[b] = _Triangle.of(grid, log_u, log_v).gamma_moments()[0]
     return np.asarray(means)
 
