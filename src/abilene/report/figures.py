@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from abilene.errors import MissingExtraError, UsageError
+from abilene.theory.thresholds import separatrix
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -78,11 +80,7 @@ def phase_figure(diagram: xr.Dataset) -> Any:
         )
     )
     layers = [heat]
-    boundary = [
-        {"p": float(x), "c": float(y)}
-        for y, x in zip(c, diagram.boundary.values, strict=True)
-        if np.isfinite(x) and x > 0.0
-    ]
+    boundary = _boundary(diagram)
     if boundary:
         layers.append(
             alt.Chart(alt.Data(values=boundary))
@@ -96,10 +94,10 @@ def phase_figure(diagram: xr.Dataset) -> Any:
         rule = alt.Chart(
             alt.Data(values=[{"c": float(value), "at": 0.99, "label": f"{label} = {value:.3f}"}])
         )
-        layers.append(rule.mark_rule(color="black", strokeDash=[5, 4]).encode(y=alt.Y("c:Q", scale=unit)))
+        layers.append(rule.mark_rule(color="white", strokeDash=[5, 4]).encode(y=alt.Y("c:Q", scale=unit)))
         layers.append(
             rule.mark_text(
-                align="right", baseline=baseline, dy=-3 if baseline == "bottom" else 3, fontSize=12
+                align="right", color="white", baseline=baseline, dy=-3 if baseline == "bottom" else 3, fontSize=12
             ).encode(x=alt.X("at:Q", scale=unit), y=alt.Y("c:Q", scale=unit), text="label:N")
         )
     attrs = diagram.attrs
@@ -110,6 +108,19 @@ def phase_figure(diagram: xr.Dataset) -> Any:
     )
     title = alt.Title("Where discussion ends on the correct answer", subtitle=subtitle, anchor="start")
     return alt.layer(*layers).properties(width=420, height=420, title=title)
+
+
+def _boundary(diagram: xr.Dataset) -> list[dict[str, float]]:
+    """Points of p*(c), finer than the grid, from where it leaves 0."""
+    a, rho, r = (float(diagram.attrs[name]) for name in ("a", "rho", "r"))
+    observed = diagram.attrs["observed"]
+    q = math.inf if observed == "complete" else int(observed)
+    points = []
+    for c in np.linspace(float(diagram.withholding.min()), float(diagram.withholding.max()), 201):
+        p = separatrix(float(c), a, rho, r, q)
+        if p is not None and 0.0 < p < 1.0:
+            points.append({"p": p, "c": float(c)})
+    return points
 
 
 def save_figure(chart: Any, path: str | Path) -> None:
