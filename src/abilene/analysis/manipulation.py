@@ -56,9 +56,10 @@ class Check:
 
 
 def _check(name: str, k: int, n: int, low: float, high: float, expected: str) -> Check:
-    if n == 0:
+    limits = wilson(k, n)
+    if limits is None:
         return Check(name, "not applicable", None, None, None, 0, expected)
-    lower, upper = wilson(k, n)
+    lower, upper = limits
     share = k / n
     outcome: Outcome = "undecided"
     if upper < low or lower > high:

@@ -1,0 +1,225 @@
+"""From an estimate to predictions: what would the gain be if the team were different in one respect?
+
+Each joint draw of the posterior is solved exactly (`abilene.theory.chain`), so the interval carries the
+uncertainty of the rates. It does not carry the model's own error: a team can recover by evidence that reaches the
+table, a way the model does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abilene.errors import UsageError
+from abilene.inference.summary import Summary, from_draws, unidentified
+from abilene.rates import Rates
+from abilene.seeds import child_rng
+from abilene.theory.chain import solve, start_weights
+from abilene.theory.crowd import Observed, check_share
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is different from the team that was measured. None: as measured.
+
+    Parameters
+    ----------
+    name : str
+        For display.
+    withholding, internalization : float, optional
+        c and a set to a value in [0, 1].
+    team_size, rounds : int, optional
+        N and T.
+    rates_from : xarray.Dataset, optional
+        Posterior of another setting (the same model without reasoning, say) whose rates replace all four.
+    """
+
+    name: str
+    withholding: float | None = None
+    internalization: float | None = None
+    team_size: int | None = None
+    rounds: int | None = None
+    rates_from: xr.Dataset | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Predicted accuracies of one scenario; see `predict`.
+
+    Attributes
+    ----------
+    name : str
+        The scenario's.
+    vote, discussion, gain : Summary
+        Share of correct teams before and after the discussion, and the difference, with the posterior's 95 %
+        interval.
+    assumptions : tuple of str
+        What the prediction rests on beyond the estimate; to be shown with it.
+    """
+
+    name: str
+    vote: Summary
+    discussion: Summary
+    gain: Summary
+    assumptions: tuple[str, ...]
+
+
+def predict(
+    posterior: xr.Dataset,
+    starts: Sequence[int],
+    *,
+    team_size: int,
+    rounds: int,
+    scenario: Scenario | None = None,
+    observed: Observed = "complete",
+    draws: int = 200,
+    seed: int = 0,
+) -> Prediction:
+    """Predict vote, discussion and gain for tasks like those observed.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        `SettingPosterior.posterior` of the measured setting.
+    starts : sequence of int
+        Number of agents correct at round 0, of each observed task (0 to `team_size`).
+    team_size, rounds : int
+        N and T of the measured team.
+    scenario : Scenario, optional
+        What is different; left out: nothing.
+    observed : int or "complete"
+        Number of others each agent sees.
+    draws : int
+        Posterior draws to solve.
+    seed : int
+        Which draws are taken.
+
+    Returns
+    -------
+    Prediction
+        Not identified, with a reason, where the posterior lacks withholding or the flows. Where only
+        internalization is not identified its prior stands in, and `assumptions` says so.
+
+    Raises
+    ------
+    UsageError
+        No starts, values out of range, or a team too large to solve exactly.
+
+    Notes
+    -----
+    With another team size, each task's accuracy k0/N is kept and the new team starts from Binomial(N', k0/N).
+    Benchmarks that fix who knows what do not scale so: the design of the larger team decides.
+    """
+    change = scenario or Scenario(name="as measured")
+    source = posterior if change.rates_from is None else change.rates_from
+    if not len(starts) or min(starts) < 0 or max(starts) > team_size:
+        raise UsageError(f"starts must be counts from 0 to {team_size}, one per task.")
+    assumptions = ["agents follow the four rules; evidence that reaches the table has no path of its own"]
+    new_size = change.team_size or team_size
+    new_rounds = rounds if change.rounds is None else change.rounds
+    if new_size != team_size:
+        assumptions.append(
+            f"each task keeps its share of correct agents when the team grows or shrinks to {new_size}"
+        )
+        if observed != "complete" and observed >= new_size:
+            raise UsageError(f"A team of {new_size} cannot observe {observed} others.")
+
+    lacking = [
+        name
+        for name, given in (("withholding", change.withholding), ("flow_to_correct", None))
+        if given is None and name not in source
+    ]
+    if lacking:
+        why = unidentified(f"the estimate does not identify {' and '.join(lacking)}")
+        return Prediction(
+            name=change.name, vote=why, discussion=why, gain=why, assumptions=tuple(assumptions)
+        )
+
+    rng = child_rng(seed, "whatif")
+    total = int(source.sizes["chain"] * source.sizes["draw"])
+    pick = rng.choice(total, size=min(draws, total), replace=False)
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.asarray(source[name].values, dtype=float).reshape(-1)[pick]
+
+    def fixed(value: float, name: str) -> NDArray[np.float64]:
+        return np.full(len(pick), check_share(name, value))
+
+    c = column("withholding") if change.withholding is None else fixed(change.withholding, "withholding")
+    if change.internalization is not None:
+        a = fixed(change.internalization, "internalization")
+    elif "internalization" in source:
+        a = column("internalization")
+    else:
+        a = rng.random(len(pick))
+        assumptions.append(
+            "internalization is not identified: any value from 0 to 1 is taken as equally likely"
+        )
+    u, v = column("flow_to_correct"), column("flow_to_wrong")
+    rho = np.minimum(u + v, 1.0)
+    r = np.divide(u, u + v, out=np.full_like(u, 0.5), where=u + v > 0.0)
+
+    weights = _start_weights(starts, team_size, new_size)
+    correct = [
+        float(weights @ solve(new_size, new_rounds, Rates(*map(float, rates)), observed).correct)
+        for rates in zip(c, a, rho, np.clip(r, 0.0, 1.0), strict=True)
+    ]
+    vote = float(weights @ (2 * np.arange(new_size + 1) > new_size))
+    discussion = np.array(correct)
+    return Prediction(
+        name=change.name,
+        vote=from_draws(np.full(len(pick), vote)),
+        discussion=from_draws(discussion),
+        gain=from_draws(discussion - vote),
+        assumptions=tuple(assumptions),
+    )
+
+
+def _start_weights(starts: Sequence[int], team_size: int, new_size: int) -> NDArray[np.float64]:
+    counts = np.bincount(np.asarray(starts, dtype=np.int64), minlength=team_size + 1) / len(starts)
+    if new_size == team_size:
+        return counts
+    rows = [start_weights(k / team_size, new_size) for k in range(team_size + 1)]
+    return np.asarray(counts @ np.array(rows), dtype=np.float64)
+
+
+def whatif_scenarios(
+    *,
+    withholding: float | None,
+    internalization: float | None,
+    team_size: int | None,
+    rounds: int | None,
+    rates_from: xr.Dataset | None = None,
+) -> list[Scenario]:
+    """The measured team, then one scenario for each value given, then all of them together where several are."""
+    single: list[Scenario] = []
+    if withholding is not None:
+        single.append(Scenario(name=f"withholding {withholding:g}", withholding=withholding))
+    if internalization is not None:
+        single.append(Scenario(name=f"internalization {internalization:g}", internalization=internalization))
+    if rates_from is not None:
+        single.append(Scenario(name="the other setting's rates", rates_from=rates_from))
+    if team_size is not None:
+        single.append(Scenario(name=f"{team_size} agents", team_size=team_size))
+    if rounds is not None:
+        single.append(Scenario(name=f"{rounds} rounds", rounds=rounds))
+    out = [Scenario(name="as measured"), *single]
+    if len(single) > 1:
+        out.append(
+            Scenario(
+                name="all of these",
+                withholding=withholding,
+                internalization=internalization,
+                team_size=team_size,
+                rounds=rounds,
+                rates_from=rates_from,
+            )
+        )
+    return out
