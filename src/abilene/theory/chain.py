@@ -188,7 +188,7 @@ def solve(
     value = np.stack([2 * stated > n, 2 * stated == n, believed / n], axis=-1).astype(float)
     for _ in range(rounds):
         value = chain.back(value)
-    by_start = value[chain.starts]
+    by_start = np.minimum(value[chain.starts], 1.0)  # rounding may carry a sure event past 1
     return TeamSolution(n, rounds, by_start[:, 0], by_start[:, 1], by_start[:, 2])
 
 

@@ -259,8 +259,14 @@ def small_graph(
             mass = _advance(mass, moves)
         out_z[t], out_y[t] = mass @ z, mass @ y
         distribution[t] = np.bincount(stated, mass, minlength=n + 1)
+    last = np.minimum(distribution[-1], 1.0)  # rounding may carry a sure event past 1
+    s = np.arange(n + 1)
     return GraphSolution(
-        float(mass @ (2 * stated > n)), float(mass @ (2 * stated == n)), out_z, out_y, distribution
+        min(1.0, float(last[2 * s > n].sum())),
+        min(1.0, float(last[2 * s == n].sum())),
+        np.minimum(out_z, 1.0),
+        np.minimum(out_y, 1.0),
+        np.minimum(distribution, 1.0),
     )
 
 

@@ -360,7 +360,7 @@ class MeanField:
         Raises
         ------
         UsageError
-            Not decided within a million rounds (the rates lie on a threshold).
+            Not decided within 10^8 rounds (the rates lie on a threshold).
 
         Examples
         --------
@@ -377,10 +377,10 @@ class MeanField:
             return None
         from abilene.theory._flow import rounds_until
 
-        found = int(rounds_until(self._coefs, p, 0.5, _MAX_ROUNDS))
+        found = int(rounds_until(self._coefs, p, 0.5, 100 * _MAX_ROUNDS))
         if found < 0:
             raise UsageError(
-                f"From p = {accuracy} the team has not settled after {_MAX_ROUNDS} rounds: "
+                f"From p = {accuracy} the team has not settled after {100 * _MAX_ROUNDS} rounds: "
                 "the rates lie on a threshold. Move one of them a little."
             )
         return found
