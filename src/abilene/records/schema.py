@@ -154,7 +154,7 @@ def frame(rows: list[Row], setting: dict[str, str | None]) -> pl.DataFrame:
     body = pl.DataFrame(data, schema={n: COLUMNS[n] for n in ROW_FIELDS})
     return body.with_columns(
         pl.lit(setting.get(part), dtype=pl.String).alias(part) for part in SETTING_PARTS
-    ).select(COLUMNS)
+    ).select(*COLUMNS)
 
 
 def is_simulated(model: str | None) -> bool:
