@@ -109,7 +109,7 @@ class _Pairs(list[tuple[str, object]]):
 
 def _unfold_json(text: str) -> str:
     """One JSON object as tagged lines; any other text as it is."""
-    body = re.sub(r"^```\w*\s*|\s*```$", "", text.strip()).strip()
+    body = re.sub(r"^```\w*", "", text.strip()).removesuffix("```").strip()
     if not (body.startswith("{") and body.endswith("}")):
         return text
     try:

@@ -42,26 +42,29 @@ _LEAD_IN = re.compile(
         \s*(?:is|would\ be|remains|:|=|-)?\s*(?:still\s+)?(?:(?:option|candidate|number|label)\s+)?
       | (?:i|we)(?:'d|'ll|'m|\s+am)?\s+
         (?:(?:would|will|still|now|also|personally|strongly|really)\s+){0,3}
-        (?:choose|pick|select|recommend|recommending|vote\ for|voting\ for|go\ with|going\ with|prefer|say
-          |support|favou?r|stick\ with|stay\ with|endorse|propose|suggest|think\ it\ is|believe\ it\ is)\s+
+        (?:choose|pick|select|recommend|recommending|vote\ for|voting\ for|go\ with|going\ with|use|take|trust|prefer
+          |say|support|favou?r|stick\ with|stay\ with|endorse|propose|suggest|think\ it\ is|believe\ it\ is)\s+
         (?:(?:option|candidate|number|label)\s+)?
       | (?:it\ is|it's|it\ should\ be|it\ must\ be|vote\ for|go\ with|choose|select|pick|recommend)\s+
-      | [=>→:#-]+\s*
+      | [=→:\#]+\s*|[-=]+>\s*
       )(?=\S)""",
     re.IGNORECASE | re.VERBOSE,
 )
-# Words that may turn a mention (\0) round, make it conditional, weigh it against something or add to it.
+# Words that may turn a mention (\0) round, make it conditional, weigh it against something or add to it ...
 _TURN = re.compile(
-    r"""\b(?:not|no|never|nor|neither|nobody|without|except|excluding|against|avoid\w*|other\ than
-      |rather\ than|instead|unless|if|or|either|both|versus|vs|than|between|reject\w*|rul(?:e|es|ed|ing)\ out
-      |eliminat\w*|exclud\w*|dismiss\w*|drop(?:s|ped)?|wrong|incorrect|false|bad|unsafe|unsuitable|unacceptable|blocked|closed
-      |worse|worst|weaker|weakest|inferior|oppos\w*|disagree\w*|doubt\w*|unlikely|cannot|\w+n't|non|anti|ex
-      |unsure|undecided|uncertain|undetermined|tie|tied
+    r"""\b(?:not|no|never|nor|neither|nobody|without|except|excluding|against|other\ than|rather\ than|instead
+      |unless|if|or|either|both|versus|vs|than|between|cannot|\w+n't|non|anti|ex|undecided|unsure|opposite
       |(?:any|every|no)(?:one|body|thing)\ but|(?:all|none)\ but
-      |lost|loses|lacks?|fail\w*|opposite
       |nicht|kein\w*|oder|weder|pas|jamais|ou|ni|não|nunca|nie|ikke|inte|niet|geen|не|нет|или|ни)\b
       |不|非|没|或
       |\0\s?(?:'|&|/|\+|,?\ and\b)|(?:&|/|\+|\band)\s?\0""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# ... and words that speak against what stands in the same clause.
+_AGAINST = re.compile(
+    r"""\b(?:avoid\w*|reject\w*|rul(?:e|es|ed|ing)\ out|eliminat\w*|exclud\w*|dismiss\w*|drop(?:s|ped)?|wrong
+      |incorrect|false|bad|unsafe|unsuitable|unacceptable|blocked|closed|worse|worst|weaker|weakest|inferior
+      |oppos\w*|disagree\w*|doubt\w*|unlikely|uncertain|undetermined|tie|tied|lost|loses|lacks?|fail\w*|out)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
 _REASON = re.compile(r"\s(?:because|since|given|as|due\s+to)\s", re.IGNORECASE)
@@ -100,8 +103,9 @@ def tidy(text: str) -> str:
     text = _MARKUP.sub(" ", text)
     text = html.unescape(text)
     text = re.sub(r"\\([\\`*_{}\[\]()#+.!|<>~-])", r"\1", text)
-    text = unicodedata.normalize("NFKC", text).translate(_QUOTES)
-    text = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_QUOTES)
+        text = "".join(c for c in text if unicodedata.category(c) != "Cf")
     # Underscores are emphasis at the edge of a word and part of it inside.
     text = re.sub(r"\*+|~~|(?<![^\W_])_+|_+(?![^\W_])", "", text)
     return re.sub(r"\s+", " ", text).strip()
@@ -193,6 +197,7 @@ class OptionMatcher:
                 index.setdefault(tier(option), set()).add(option)
             index.pop("", None)
             self._tiers.append(index)
+        self._longest = 400 + 8 * max(map(len, self.options), default=0)
         self._labels = _labels(self.options, self._tiers[-1])
         self._short: dict[str, str] = {}
         self._mention, self._of_form = self._compile()
@@ -226,6 +231,8 @@ class OptionMatcher:
 
     def equal(self, text: str) -> tuple[str | None, Status] | None:
         """The option that the whole text is; ambiguous if it is several; None if it is none."""
+        if len(text) > self._longest:
+            return None  # decoration is never that long
         for tier, index in zip(_TIERS, self._tiers, strict=True):
             if found := index.get(tier(text)):
                 return _one(found)
@@ -270,6 +277,7 @@ class OptionMatcher:
         """
         if whole := self.equal(text):
             return whole
+        text = " ".join(text.split())
         if abstains(text):
             return None, Status.MISSING
         plain = tidy(peel(text))
@@ -290,7 +298,8 @@ class OptionMatcher:
         claim = _REASON.split(rest, maxsplit=1)[0] if "\0" in rest else rest
         if "\0" not in claim:
             claim = rest
-        if _TURN.search(claim):
+        clauses = [c for c in re.split(r"[,;.!?]\s", claim) if "\0" in c]
+        if _TURN.search(claim) or _AGAINST.search(" ".join(clauses)):
             return None, Status.AMBIGUOUS
         return option, Status.OK
 

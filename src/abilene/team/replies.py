@@ -202,7 +202,7 @@ def clean(text: str) -> str:
     text = " ".join(re.sub(r"<\|[^|<>\n]{1,40}\|>|</?s>|<end_of_turn>|<br\s*/?>", " ", text).split())
     while True:
         before = text
-        text = text.strip(" *_~`|#>").strip(",;:!。、！")
+        text = text.strip(" *_~`|#").strip(",;:!。、！")
         if text.endswith(".") and not _ABBREVIATION.search(text):
             text = text.rstrip(". ")
         for left, right in _WRAPS:
