@@ -425,5 +425,5 @@ def _row_frame(cells: Cells, rows: _Rows) -> pl.DataFrame:
     return (
         df.with_columns(pl.when(used).then(pl.col(c)).alias(c) for c in measured)
         .with_columns(reason.alias("drop_reason"))
-        .select(_ROW_SCHEMA)
+        .select(*_ROW_SCHEMA)
     )
