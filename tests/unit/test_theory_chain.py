@@ -50,7 +50,7 @@ def test_ten_agents_by_adding_one_at_a_time() -> None:
                 grown: Counter[tuple[int, ...]] = Counter()
                 for so_far, p in out.items():
                     for j, more in one(y, z, state[2] + state[3]):
-                        grown[so_far[:j] + (so_far[j] + 1,) + so_far[j + 1 :]] += p * more
+                        grown[(*so_far[:j], so_far[j] + 1, *so_far[j + 1 :])] += p * more
                 out = grown
         return out
 

@@ -314,11 +314,13 @@ class _Chain:
             )
         return blocks
 
-    def _pieces(self, block: _Block) -> Iterator[tuple[Floats, Ints]]:
-        """Slices of the first part's compositions, so that work arrays stay small."""
-        size = max(1, 2_000_000 // len(block.wrong_at))
+    @staticmethod
+    def _slices(block: _Block, inner: int) -> Iterator[slice]:
+        """Slices of the first part's compositions, so that work arrays stay in the cache and the products stay
+        below the size at which BLAS libraries start threads, which only costs CPU time here."""
+        size = max(1, 250_000 // (len(block.wrong_at) * inner))
         for at in range(0, len(block.right_at), size):
-            yield block.spoke_right[:, at : at + size], block.right_at[at : at + size]
+            yield slice(at, at + size)
 
     def back(self, value: Floats) -> Floats:
         """Expectation of `value` (states, functions) one round earlier."""
@@ -326,10 +328,12 @@ class _Chain:
         dense = np.zeros((value.shape[1], (self.team_size + 1) ** 3))
         dense[:, self._linear] = value.T
         for block in self._blocks:
-            for right, at in self._pieces(block):
-                index = at[:, None] + block.wrong_at[None, :]
+            inner = min(len(block.spoke_right), len(block.spoke_wrong))
+            for piece in self._slices(block, inner):
+                right = block.spoke_right[:, piece]
+                index = block.right_at[piece, None] + block.wrong_at[None, :]
                 for f in range(value.shape[1]):
-                    ahead = dense[f][index]
+                    ahead = dense[f].take(index)
                     # Multiply the smaller side first.
                     if right.shape[0] <= len(block.spoke_wrong):
                         part = (right @ ahead) @ block.spoke_wrong.T
@@ -345,9 +349,13 @@ class _Chain:
             here = mass[block.states]
             if not here.any():
                 continue
-            for right, at in self._pieces(block):
-                joint = right.T @ here @ block.spoke_wrong
-                index = at[:, None] + block.wrong_at[None, :]
+            moved = block.spoke_right.T @ here
+            rows = max(1, 2_000_000 // len(block.wrong_at))
+            for at in range(0, len(moved), rows):
+                index = block.right_at[at : at + rows, None] + block.wrong_at[None, :]
+                joint = np.empty(index.shape)
+                for piece in self._slices(block, len(block.spoke_wrong)):
+                    np.matmul(moved[at : at + rows][piece], block.spoke_wrong, out=joint[piece])
                 dense += np.bincount(index.ravel(), joint.ravel(), minlength=len(dense))
         return np.asarray(dense[self._linear])
 
