@@ -49,6 +49,11 @@ def test_the_seed_decides_who_holds_which_clue(tmp_path):
     assert load(path, seed=7) == load(path, seed=7)
 
 
+def test_tasks_of_one_seed_are_dealt_independently(tmp_path):
+    tasks = load(write(tmp_path, [entry(id=i) for i in range(40)]), seed=1)
+    assert len({tuple(own[0].text for own in t.private) for t in tasks}) == 6
+
+
 def test_a_clue_deal_does_not_depend_on_other_entries(tmp_path):
     alone = load(write(tmp_path, [entry(id=2)]), seed=3)[0]
     assert load(write(tmp_path, [entry(id=1), entry(id=2)]), seed=3)[1] == alone

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from abilene.records.schema import Status
@@ -138,7 +138,7 @@ def _words(text: str) -> str:
     return " ".join(re.sub(r"[\W_]+", " ", folded.replace("'", "")).split())
 
 
-_TIERS = (str.strip, peel, lambda s: tidy(peel(s)), _fold, _bare, _words)
+_TIERS: tuple[Callable[[str], str], ...] = (str.strip, peel, lambda s: tidy(peel(s)), _fold, _bare, _words)
 
 
 def abstains(text: str) -> bool:
@@ -265,6 +265,14 @@ class OptionMatcher:
             " \0 ".join(rest),
         )
 
+    def _half_named(self, option: str, rest: str) -> bool:
+        """Whether the rest holds what makes the option another, longer one: "Mr. X (his son)"."""
+        own, around = _tokens(option), _tokens(rest)
+        return any(
+            own < _tokens(other) and any(len(w) > 2 and w in around for w in _tokens(other) - own)
+            for other in self.options
+        )
+
     def match(self, text: str) -> tuple[str | None, Status]:
         """Option named by a value, and what became of it.
 
@@ -299,6 +307,8 @@ class OptionMatcher:
         if "\0" not in claim:
             claim = rest
         clauses = [c for c in re.split(r"[,;.!?]\s", claim) if "\0" in c]
+        if self._half_named(option, rest):
+            return None, Status.AMBIGUOUS
         if _TURN.search(claim) or _AGAINST.search(" ".join(clauses)):
             return None, Status.AMBIGUOUS
         return option, Status.OK
@@ -310,6 +320,10 @@ _COMMON = frozenset(
         r"\w+", "yes no none all both any may will can one the and for not who how now new see true false"
     )
 )
+
+
+def _tokens(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.casefold()))
 
 
 def _one(found: set[str]) -> tuple[str | None, Status]:
