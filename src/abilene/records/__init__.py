@@ -1,1 +1,1 @@
-"""TODO."""
+"""The record: one row per agent and round, where everything meets; files, adapters, counts, audit."""
