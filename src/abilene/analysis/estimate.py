@@ -30,6 +30,8 @@ class SettingEstimate:
         Accuracy of vote and discussion, and the difference, paired by task.
     simulated : bool
         Whether simulated agents took part.
+    starts : tuple of (int, int)
+        Agents correct at round 0 and agents in all, of each discussion in which every agent answered.
     reasons : tuple of str
         What the verdict rests on, and what the reader must know about the rows.
     """
@@ -38,6 +40,7 @@ class SettingEstimate:
     posterior: SettingPosterior
     gain: Gain
     simulated: bool
+    starts: tuple[tuple[int, int], ...]
     reasons: tuple[str, ...]
 
     @property
@@ -139,8 +142,10 @@ def estimate(
     """
     derived = derive(record, include_joint=include_joint)
     simulated = _simulated_models(record)
+    starts = _starts(record)
     return Estimate(
-        settings=tuple(_setting(data, temper, seed, simulated) for data in derived.settings), derived=derived
+        settings=tuple(_setting(data, temper, seed, simulated, starts) for data in derived.settings),
+        derived=derived,
     )
 
 
@@ -150,7 +155,32 @@ def _simulated_models(record: pl.DataFrame) -> set[str]:
     return {str(m) for m, agent in pairs.iter_rows() if is_simulated(m) or is_simulated(agent)}
 
 
-def _setting(data: SettingData, temper: bool, seed: int, simulated: set[str]) -> SettingEstimate:
+def _starts(record: pl.DataFrame) -> dict[tuple[str | None, ...], list[tuple[int, int]]]:
+    """By setting: how each discussion with a complete round 0 starts."""
+    counts = (
+        record.filter(pl.col("round") == 0)
+        .group_by(*SETTING_PARTS, "task", "epoch")
+        .agg(
+            (pl.col("public") == pl.col("truth")).sum().alias("k"),
+            pl.len().alias("n"),
+            (pl.col("public").is_null() | pl.col("truth").is_null()).any().alias("incomplete"),
+        )
+        .filter(~pl.col("incomplete"))
+        .sort("task", "epoch")
+    )
+    out: dict[tuple[str | None, ...], list[tuple[int, int]]] = {}
+    for *setting, k, n in counts.select(*SETTING_PARTS, "k", "n").iter_rows():
+        out.setdefault(tuple(setting), []).append((k, n))
+    return out
+
+
+def _setting(
+    data: SettingData,
+    temper: bool,
+    seed: int,
+    simulated: set[str],
+    starts: dict[tuple[str | None, ...], list[tuple[int, int]]],
+) -> SettingEstimate:
     own_seed = child_seed(seed, "setting", *(str(data.setting[part]) for part in SETTING_PARTS))
     posterior = setting_posterior(
         k_c=data.k_c,
@@ -172,6 +202,7 @@ def _setting(data: SettingData, temper: bool, seed: int, simulated: set[str]) ->
         posterior=posterior,
         gain=gain,
         simulated=str(data.setting["model"]) in simulated,
+        starts=tuple(starts.get(tuple(data.setting[p] for p in SETTING_PARTS), ())),
         reasons=(*posterior.reasons, *_row_reasons(data)),
     )
 

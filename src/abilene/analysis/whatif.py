@@ -73,9 +73,8 @@ class Prediction:
 
 def predict(
     posterior: xr.Dataset,
-    starts: Sequence[int],
+    starts: Sequence[tuple[int, int]],
     *,
-    team_size: int,
     rounds: int,
     scenario: Scenario | None = None,
     observed: Observed = "complete",
@@ -88,10 +87,10 @@ def predict(
     ----------
     posterior : xarray.Dataset
         `SettingPosterior.posterior` of the measured setting.
-    starts : sequence of int
-        Number of agents correct at round 0, of each observed task (0 to `team_size`).
-    team_size, rounds : int
-        N and T of the measured team.
+    starts : sequence of (int, int)
+        Number of agents correct at round 0 and team size, of each observed discussion.
+    rounds : int
+        T of the measured team.
     scenario : Scenario, optional
         What is different; left out: nothing.
     observed : int or "complete"
@@ -119,17 +118,14 @@ def predict(
     """
     change = scenario or Scenario(name="as measured")
     source = posterior if change.rates_from is None else change.rates_from
-    if not len(starts) or min(starts) < 0 or max(starts) > team_size:
-        raise UsageError(f"starts must be counts from 0 to {team_size}, one per task.")
+    if not starts or any(not 0 <= k <= n for k, n in starts):
+        raise UsageError("starts must hold at least one pair (k, N) with 0 <= k <= N.")
     assumptions = ["agents follow the four rules; evidence that reaches the table has no path of its own"]
-    new_size = change.team_size or team_size
     new_rounds = rounds if change.rounds is None else change.rounds
-    if new_size != team_size:
+    if change.team_size is not None:
         assumptions.append(
-            f"each task keeps its share of correct agents when the team grows or shrinks to {new_size}"
+            f"each task keeps its share of correct agents when the team grows or shrinks to {change.team_size}"
         )
-        if observed != "complete" and observed >= new_size:
-            raise UsageError(f"A team of {new_size} cannot observe {observed} others.")
 
     lacking = [
         name
@@ -166,13 +162,11 @@ def predict(
     rho = np.minimum(u + v, 1.0)
     r = np.divide(u, u + v, out=np.full_like(u, 0.5), where=u + v > 0.0)
 
-    weights = _start_weights(starts, team_size, new_size)
-    correct = [
-        float(weights @ solve(new_size, new_rounds, Rates(*map(float, rates)), observed).correct)
-        for rates in zip(c, a, rho, np.clip(r, 0.0, 1.0), strict=True)
-    ]
-    vote = float(weights @ (2 * np.arange(new_size + 1) > new_size))
-    discussion = np.array(correct)
+    drawn = [Rates(*map(float, rates)) for rates in zip(c, a, rho, np.clip(r, 0.0, 1.0), strict=True)]
+    vote, discussion = 0.0, np.zeros(len(pick))
+    for size, weights in _start_weights(starts, change.team_size).items():
+        vote += float(weights @ (2 * np.arange(size + 1) > size))
+        discussion += [weights @ solve(size, new_rounds, rates, observed).correct for rates in drawn]
     return Prediction(
         name=change.name,
         vote=from_draws(np.full(len(pick), vote)),
@@ -182,12 +176,16 @@ def predict(
     )
 
 
-def _start_weights(starts: Sequence[int], team_size: int, new_size: int) -> NDArray[np.float64]:
-    counts = np.bincount(np.asarray(starts, dtype=np.int64), minlength=team_size + 1) / len(starts)
-    if new_size == team_size:
-        return counts
-    rows = [start_weights(k / team_size, new_size) for k in range(team_size + 1)]
-    return np.asarray(counts @ np.array(rows), dtype=np.float64)
+def _start_weights(
+    starts: Sequence[tuple[int, int]], team_size: int | None
+) -> dict[int, NDArray[np.float64]]:
+    """Weight of each number of correct agents, by team size; all weights together sum to 1."""
+    out: dict[int, NDArray[np.float64]] = {}
+    for k, n in starts:
+        size = n if team_size is None else team_size
+        start = np.eye(n + 1)[k] if size == n else start_weights(k / n, size)
+        out[size] = out.get(size, np.zeros(size + 1)) + start / len(starts)
+    return out
 
 
 def whatif_scenarios(

@@ -157,10 +157,10 @@ def simulate(
         records=save is not None,
     )
     if save is not None:
+        from abilene.cli.files import save_table
         from abilene.records.adapters.simulation import record_of
-        from abilene.records.files import save_record
 
-        save_record(
+        save_table(
             record_of(team.rows(), topology=str(graph or (q if q == "complete" else f"random:{q}"))), save
         )
         talk.print(f"Wrote {save}.")

@@ -1,0 +1,15 @@
+"""Which commands there are."""
+
+from __future__ import annotations
+
+import typer
+
+from abilene.cli import logs, theory
+
+
+def register(app: typer.Typer) -> None:
+    """Add every command to the root."""
+    app.command()(logs.estimate)
+    app.command()(logs.audit)
+    app.command()(logs.convert)
+    app.add_typer(theory.app, name="theory")

@@ -1,0 +1,87 @@
+"""Estimates and checks as text for people; made to be read at 60 columns too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.table import Table
+from rich.text import Text
+
+from abilene.analysis.estimate import SettingEstimate
+from abilene.analysis.manipulation import Check, gate
+from abilene.cli.output import interval, number, out, talk
+from abilene.inference.summary import Summary
+from abilene.records.loaded import Fault
+
+_VERDICT = {
+    "below": ("green", "BELOW its threshold: a team that starts wrong can recover"),
+    "above": ("red", "ABOVE its threshold: a team that starts wrong stays wrong"),
+    "undecided": ("yellow", "UNDECIDED: the margin's interval contains 0"),
+    "unidentified": ("yellow", "UNIDENTIFIED: this log cannot tell"),
+}
+
+
+def _rate(table: Table, name: str, s: Summary, sign: bool = False) -> None:
+    if s.identified:
+        table.add_row(name, number(s.median, sign=sign), interval(s.lower, s.upper, sign=sign))
+    else:
+        table.add_row(name, "not identified", s.reason or "")
+
+
+def show_estimate(e: SettingEstimate) -> None:
+    """One setting: rates, margin, gain, verdict, and what the reader must know."""
+    title = Text(e.label, style="bold")
+    if e.simulated:
+        title.append("  [simulated agents]", style="magenta")
+    out.print(title)
+    rows, post, gain = e.data.rows, e.posterior, e.gain
+    dropped = rows.expected - rows.used
+    out.print(f"{len(e.data.tasks)} tasks, {rows.used} rows used, {dropped} dropped", style="dim")
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
+    table.add_column("", no_wrap=True)
+    table.add_column("estimate", justify="right")
+    table.add_column("95 % interval")
+    _rate(table, "withholding c", post.withholding)
+    _rate(table, "internalization a", post.internalization)
+    _rate(table, "net correction γ", post.net_correction, sign=True)
+    _rate(table, "critical c*", post.critical_withholding)
+    _rate(table, "margin c − c*", post.margin, sign=True)
+    if post.probability_above is not None:
+        table.add_row("P(c > c*)", number(post.probability_above), "")
+    if gain.mean is None:
+        table.add_row("gain", "not known", gain.reason or "")
+    else:
+        table.add_row("vote correct", number(gain.vote.mean), interval(gain.vote.lower, gain.vote.upper))
+        table.add_row(
+            "discussion correct", number(gain.discussion.mean),
+            interval(gain.discussion.lower, gain.discussion.upper),
+        )  # fmt: skip
+        p = "" if gain.p_value is None else f"  (p = {gain.p_value:.2g})"
+        table.add_row("gain", number(gain.mean, sign=True), interval(gain.lower, gain.upper, sign=True) + p)
+    out.print(table)
+    color, words = _VERDICT[post.verdict]
+    out.print(Text("verdict  ").append(words, style=f"bold {color}"))
+    for reason in e.reasons:
+        out.print(f"  {reason}", style="dim")
+    out.print()
+
+
+def show_checks(checks: tuple[Check, ...]) -> None:
+    """Manipulation checks of one setting."""
+    if not checks:
+        return
+    verdict = gate(checks)
+    color = {"pass": "green", "fail": "red"}.get(verdict, "yellow")
+    out.print(Text("manipulation checks: ").append(verdict, style=f"bold {color}"))
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for c in checks:
+        at = f"{number(c.share, 2)}, expected {c.expected}" if c.n else "no rows"
+        table.add_row(f"  {c.name}", c.outcome, at)
+    out.print(table)
+    out.print()
+
+
+def show_faults(faults: Iterable[Fault], title: str) -> None:
+    """Faults or warnings, on stderr."""
+    for fault in faults:
+        talk.print(Text(f"{title}: {fault}"))
