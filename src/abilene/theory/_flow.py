@@ -47,15 +47,21 @@ def ends_high(coefs, p, attractors, max_rounds):  # type: ignore[no-untyped-def]
     """
     w = np.empty(coefs.shape[2])
     z = y = p
+    rise = 0.0
     for _ in range(max_rounds):
         z1, y1 = _step(coefs, w, z, y)
         moved = max(abs(z1 - z), abs(y1 - y))
+        rise = y1 - y
         z, y = z1, y1
         if moved < 1e-15:
             break
         for i in range(attractors.shape[0]):
             if max(abs(z - attractors[i, 0]), abs(y - attractors[i, 1])) < attractors[i, 2]:
                 return attractors[i, 1] > 0.5
+    else:
+        # Still creeping, which happens only close to a threshold: Z has long settled, the direction decides.
+        if rise != 0.0:
+            return rise > 0.0
     return y > 0.5
 
 

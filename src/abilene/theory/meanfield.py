@@ -349,7 +349,7 @@ class MeanField:
                     gaps.append(abs(x.statement - 0.5))
                 attractors.append((x.belief, x.statement, 0.02 * min(gaps)))
         where = np.array(attractors, dtype=float).reshape(-1, 3)
-        return float(bisect_start(self._coefs, where, _MAX_ROUNDS))
+        return float(bisect_start(self._coefs, where, _MAX_ROUNDS // 10))
 
     def recovery_time(self, accuracy: float) -> int | None:
         """Rounds until most statements are correct (Y > 1/2), from the start Z = Y = p; None if p <= p*.
