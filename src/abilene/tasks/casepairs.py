@@ -23,6 +23,7 @@ RESEMBLES = 0.6
 
 _WHAT = "a MedEinst file (test.jsonl) with pairs of control and trap cases"
 _HEADER = re.compile(r"Sex:\s*(?P<sex>[^,]*?)\s*,\s*Age:\s*(?P<age>.*?)\s*", re.IGNORECASE)
+_NOTHING = re.compile(r"\s*(?:[-*•]\s+)?None\.?", re.IGNORECASE)  # under a heading: the section is empty
 _BULLET = re.compile(r"(?P<indent>\s*)[-*•]\s+(?P<text>\S.*)")
 
 
@@ -78,7 +79,8 @@ def parse_narrative(text: str) -> Narrative:
     ----------
     text : str
         ``Sex: F, Age: 30``, then sections: a heading that ends in a colon, a line of hyphens, bullets with
-        sub-bullets indented. An indented line without a bullet continues the line before.
+        sub-bullets indented. An indented line without a bullet continues the line before, and "None" stands for
+        an empty section.
 
     Raises
     ------
@@ -96,7 +98,7 @@ def parse_narrative(text: str) -> Narrative:
     section, depth, open_block = "", 0, False
     for raw in text.splitlines():
         line = raw.expandtabs(4).rstrip()
-        if not line or re.fullmatch(r"\s*-{3,}", line):
+        if not line or re.fullmatch(r"\s*-{3,}", line) or (section and _NOTHING.fullmatch(line)):
             continue
         if bullet := _BULLET.fullmatch(line):
             if not section:
@@ -168,7 +170,12 @@ def resembles(a: str, b: str) -> bool:
     (True, False)
     """
     a, b = a.casefold(), b.casefold()
-    return any(SequenceMatcher(None, x, y, autojunk=False).ratio() >= RESEMBLES for x, y in ((a, b), (b, a)))
+    matchers = (SequenceMatcher(None, x, y, autojunk=False) for x, y in ((a, b), (b, a)))
+    # The two quick ratios are upper bounds, and nearly always enough.
+    return any(
+        m.real_quick_ratio() >= RESEMBLES and m.quick_ratio() >= RESEMBLES and m.ratio() >= RESEMBLES
+        for m in matchers
+    )
 
 
 def read_pairs(path: str | Path) -> tuple[list[Pair], Counter[str], tuple[str, ...]]:

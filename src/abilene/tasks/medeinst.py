@@ -96,26 +96,28 @@ def load(
     file = local_or_hub(path, source)
     pairs, left_out, diagnoses = read_pairs(file)
     needed = team_size * findings - min(levels)
-    usable = []
-    for pair in pairs:
+    wanted = per_level * len(levels) if tasks is None else tasks
+    usable: list[Pair] = []
+    for pair in sorted(pairs, key=lambda pair: uniform(seed, BENCHMARK, "pick", pair.case_id)):
+        if len(usable) == wanted:
+            break
         if len(pair.common) - needed < MIN_SHARED:
             left_out[f"have fewer than {needed + MIN_SHARED} common findings"] += 1
         elif len(pair.neutral()) < needed:
             left_out[f"have fewer than {needed} common findings unlike the decisive one"] += 1
         else:
             usable.append(pair)
+    # One pass over the pairs, a level each in turn: no pair serves twice, and more tasks keep the earlier ones.
+    places = [len(usable[k :: len(levels)]) for k in range(len(levels))]
+    counts = spread(places, per_level, tasks)
     if not usable:
         raise UsageError(f"{file} has no usable pair{_list(left_out)}. Ask for fewer agents or findings.")
-    # One pass over the pairs, a level each in turn: no pair serves twice, and more tasks keep the earlier ones.
-    places = [len(usable) // len(levels) + (k < len(usable) % len(levels)) for k in range(len(levels))]
-    counts = spread(places, per_level, tasks)
-    order = sorted(usable, key=lambda pair: uniform(seed, BENCHMARK, "pick", pair.case_id))
     made = [
         _make(pair, level, team_size, findings, _options(pair, diagnoses, options, seed), seed)
         for k, (level, n) in enumerate(zip(levels, counts, strict=True))
-        for pair in order[k :: len(levels)][:n]
+        for pair in usable[k :: len(levels)][:n]
     ]
-    _warn(made, per_level * len(levels) if tasks is None else tasks, left_out)
+    _warn(made, wanted, left_out)
     return tuple(made)
 
 
