@@ -172,6 +172,13 @@ def test_what_cannot_be_dealt_out_is_left_out_and_counted(file):
         musique.load(file(row(5, distractors=7)))
 
 
+def test_a_distractor_that_reads_like_a_supporting_paragraph_is_not_shown(file):
+    twin = row(1)
+    twin["paragraphs"][0] |= {key: twin["paragraphs"][1][key] for key in ("title", "paragraph_text")}
+    for seed in range(20):
+        assert musique.check(musique.load(file(twin), seed=seed)[0]) == []
+
+
 @pytest.mark.parametrize("size", [4, 5, 7])
 def test_other_team_sizes(file, size):
     task = musique.load(file(row(1, 4, distractors=12)), team_size=size)[0]
