@@ -69,8 +69,12 @@ def separatrix(c: C, a: A, rho: Rho, r: R, q: Limit = "3", json: Json = False, s
 
 @app.command()
 def team(
-    n: N = 5,
-    t: T = 3,
+    n: Annotated[
+        int | None, typer.Option("-n", "--team-size", help="N (default 5; with --from: as measured).")
+    ] = None,
+    t: Annotated[
+        int | None, typer.Option("-t", "--rounds", help="T (default 3; with --from: as measured).")
+    ] = None,
     c: Annotated[float | None, typer.Option("-c", "--withholding", help="c.")] = None,
     a: Annotated[float | None, typer.Option("-a", "--internalization", help="a.")] = None,
     rho: Annotated[float | None, typer.Option("--rho", help="Reconsideration.")] = None,
@@ -78,20 +82,45 @@ def team(
     q: Crowd = "complete",
     start: Start = None,
     p: Accuracy = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="Predict for a measured team: file of abilene estimate --posterior."),
+    ] = None,
+    rates_of: Annotated[
+        Path | None, typer.Option(help="With --from: also with the rates of this other setting.")
+    ] = None,
     max_seconds: Annotated[float, typer.Option(help="Refuse what would take longer than this.")] = 60.0,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
-    """What a team of N agents does after T rounds, exactly."""
+    """What a team of N agents does after T rounds, exactly.
+
+    With --from, the rates come from an estimate, with their uncertainty; -c, -a, -n, -t then say what would be
+    different.
+    """
     from abilene.rates import Rates
     from abilene.theory.chain import solve
 
+    if source is not None:
+        from abilene.cli.whatif import predict_from
+
+        if not (rho is r is start is p is None):
+            raise UsageError("--from takes rates and starts from the estimate; change -c, -a, -n or -t only.")
+        predict_from(
+            source, like=rates_of, withholding=c, internalization=a, team_size=n, rounds=t,
+            observed=crowd_observed(q), json=json, seed=seed,
+        )  # fmt: skip
+        return
+    if rates_of is not None:
+        raise UsageError("--rates-of goes with --from.")
     if None in (c, a, rho, r):
         raise UsageError("Give the four rates: -c, -a, --rho, -r.")
     if (start is None) == (p is None):
         raise UsageError("Give either --start K (agents that start correct) or -p P (accuracy of each).")
     rates = Rates(c, a, rho, r)  # type: ignore[arg-type]
-    solution = solve(n, t, rates, crowd_observed(q), max_seconds=max_seconds)
+    solution = solve(
+        5 if n is None else n, 3 if t is None else t, rates, crowd_observed(q), max_seconds=max_seconds
+    )
     outcome = solution.start(start) if start is not None else solution.bernoulli(p)  # type: ignore[arg-type]
     found = {k: v for k, v in asdict(outcome).items() if v is not None}
     if json:
