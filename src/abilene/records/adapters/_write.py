@@ -96,13 +96,17 @@ class _Writer:
         for row in start.iter_rows(named=True):
             key = (*(row[p] for p in _RUN), row["task"], row["epoch"], row["agent"])
             first.setdefault(key, []).append((row["instruction"], self._object(row)))
+        written: set[bytes] = set()
         for key, copies in first.items():
             bodies = {self.encode({k: v for k, v in o.items() if k != "branch"}) for _, o in copies}
             needed = self.instructions.get(key[: len(_RUN)], set())
             if len(bodies) == 1 and needed <= {i for i, _ in copies}:
                 branches = {o["branch"] for _, o in copies}
                 kept = branches.pop() if len(copies) == 1 and self._kept_branch(copies[0][1]) else None
-                yield self._line(copies[0][1] | {"branch": kept or SHARED_BRANCH})
+                line = self._line(copies[0][1] | {"branch": kept or SHARED_BRANCH})
+                if line not in written:  # one round 0 may serve several runs
+                    written.add(line)
+                    yield line
             else:
                 for _, o in copies:
                     yield self._line(o)
@@ -157,10 +161,13 @@ class _Writer:
             del obj["probe_ok"]
         if row["count_correct"] is not None:
             obj["count_correct"] = row["count_correct"]
+        obj |= {k: v for k, v in foreign.items() if k not in FIELDS}
+        as_ = book.get("as", {})
+        if "probe_ok" in as_:
+            own.pop("private_source", None)
         if own:
             obj["abilene"] = own
-        obj |= {k: v for k, v in foreign.items() if k not in FIELDS}
-        obj["\0as"], obj["\0absent"] = book.get("as", {}), book.get("absent", [])
+        obj["\0as"], obj["\0absent"] = as_, book.get("absent", [])
         return obj
 
     def _own(self, row: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from pathlib import Path
 import polars as pl
 
 from abilene.errors import InputError
-from abilene.records.adapters._columns import OWN_SETTING, SHARED_BRANCH, batch_frame
+from abilene.records.adapters._columns import OWN_SETTING, RUN_FIELDS, SHARED_BRANCH, batch_frame
 from abilene.records.adapters._lines import LineReader
 from abilene.records.adapters._write import write_events
 from abilene.records.loaded import Loaded, Notes, conform, drop_repeats, plain_id
@@ -74,7 +74,7 @@ def read_events(path: str | Path, *, text: bool = True) -> Loaded:
     reader = LineReader(file, notes)
     kinds = {"int": 0, "text": 0, "float": 0}
     meta, items = _meta(file, notes), _items(file, notes)
-    filled = [p for p in ("model", "topology", "intervention") if _setting_part(meta, p) is not None]
+    filled = [p for p in RUN_FIELDS if _setting_part(meta, p) is not None]
     filled += [] if items is None else ["answer"]
     frames = [
         batch_frame(b, reader.foreign, notes, text=text, kinds=kinds, filled=filled) for b in reader if b.rows
@@ -157,8 +157,9 @@ def _models(df: pl.DataFrame) -> pl.DataFrame:
     if df["model"].n_unique() < 2:
         return df
     call = ["task", "epoch", "branch", "round", "topology", "intervention", *OWN_SETTING]
-    by_agent = df.group_by([*call, "agent"]).agg(pl.col("model").n_unique().alias("n"))
-    by_round = df.group_by(call).agg(pl.col("model").n_unique().alias("n"))
+    named = df.filter(pl.col("model").is_not_null())
+    by_agent = named.group_by([*call, "agent"]).agg(pl.col("model").n_unique().alias("n"))
+    by_round = named.group_by(call).agg(pl.col("model").n_unique().alias("n"))
     if by_agent["n"].max() != 1 or by_round["n"].max() == 1:
         return df  # several runs in one file, each of one model
     team = [c for c in call if c not in ("branch", "round")]
@@ -249,8 +250,18 @@ def _expand(df: pl.DataFrame, setting: list[str]) -> pl.DataFrame:
     first, rest = df.filter(shared), df.filter(~shared)
     if first.is_empty():
         return df
+    if rest.is_empty():
+        return df.with_columns(pl.when(~shared).then("instruction").alias("instruction"))
     branches = rest.select([*setting, pl.col("instruction").alias("to")]).unique(maintain_order=True)
-    first = first.join(branches, on=setting, how="left", nulls_equal=True, maintain_order="left")
+    # A part that no row of round 0 names is taken from the run it belongs to.
+    silent = [p for p in setting if first[p].is_null().all()]
+    on = [p for p in setting if p not in silent]
+    columns = first.columns
+    if on:
+        first = first.drop(silent).join(branches, on=on, how="left", nulls_equal=True, maintain_order="left")
+    else:
+        first = first.drop(silent).join(branches, how="cross")
+    first = first.select(*columns, "to")
     first = first.with_columns(pl.col("to").alias("instruction")).drop("to")
     own = rest.filter(pl.col("round") == 0)
     if own.height:
