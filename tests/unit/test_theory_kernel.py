@@ -1,6 +1,7 @@
 """The kernel against a second writing of the rules, and the K-ary rule on cases worked out by hand."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from _oracle_theory import literal, random_rates
 
 from abilene.errors import UsageError
 from abilene.rates import Rates
+from abilene.theory import agents, chain, crowd, graphs, meanfield
 from abilene.theory.crowd import crowd_outcomes
 from abilene.theory.kernel import OUTCOMES, binary_outcomes, outcomes, plurality
 
@@ -83,3 +85,49 @@ def test_crowd_table_averages_the_rule_over_who_is_seen(n: int, q: object) -> No
 def test_a_crowd_that_cannot_be(n: object, q: object) -> None:
     with pytest.raises(UsageError):
         crowd_outcomes(Rates(0, 0, 0, 0), n, q)  # type: ignore[arg-type]
+
+
+def test_large_crowds_are_quick_and_agree_with_exact_arithmetic() -> None:
+    from fractions import Fraction
+
+    size, q = 600, 100
+    found = crowd._hypergeometric(size, q)
+    for m in (0, 1, 37, 300, 599, 600):
+        for k in (0, 1, 6, 50, 99, 100):
+            exact = Fraction(math.comb(m, k) * math.comb(size - m, q - k), math.comb(size, q))
+            assert found[m, k] == pytest.approx(float(exact), rel=1e-10, abs=1e-300)
+    assert crowd_outcomes(Rates(0.3, 0.5, 1, 0.8), 5000).shape == (2, 5000, 4)
+
+
+def test_everything_derives_from_the_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another rule put into the kernel's place, mean field, chain, enumeration and simulation all follow it."""
+
+    def results(rates: Rates) -> list[float]:
+        field = meanfield.MeanField(rates, 3)
+        kinds = [rates, Rates(0.0, 0.0, 0.0, 0.0)] * 2
+        graph = {0: [1, 2], 1: [0, 3], 2: [3], 3: [0]}
+        return [
+            *(float(x) for x in field.step(0.4, 0.3)),
+            *(float(x) for x in meanfield.MeanField(rates, math.inf).step(0.4, 0.3)),
+            float(field.pull(0.3)),
+            chain.solve(5, 3, rates, 3).start(2).correct,
+            graphs.small_graph(graph, rates, 2, beliefs=[1, 0, 0, 1]).beliefs[-1, 0],
+            agents.simulate(6, 3, rates, 2, start=2, replicates=200).beliefs[-1],
+            agents.simulate(4, 3, kinds, start=2, replicates=200).beliefs[-1],
+            agents.simulate(None, 3, rates, graph, start=2, replicates=200).beliefs[-1],
+        ]
+
+    def other(rates: Rates) -> Rates:
+        return Rates(rates.a, rates.c, rates.r, rates.rho)
+
+    rates = Rates(0.7, 0.2, 0.9, 0.6)
+    plain, expected = results(rates), results(other(rates))
+    assert all(abs(x - y) > 1e-4 for x, y in zip(plain, expected, strict=True))
+
+    def swapped(rates: Rates, observed: int) -> np.ndarray:
+        # the zealots of the mixed team are their own image
+        return binary_outcomes(other(rates), observed)
+
+    for module in (meanfield, crowd, graphs, agents):
+        monkeypatch.setattr(module, "binary_outcomes", swapped)
+    assert results(rates) == expected

@@ -105,10 +105,26 @@ def crowd_outcomes(rates: Rates, team_size: int, observed: Observed = "complete"
     [0.25, 0.25, 0.0, 0.5]
     """
     n, q = check_crowd(team_size, observed)
-    seen = np.array(
-        [
-            [math.comb(m, k) * math.comb(n - 1 - m, q - k) / math.comb(n - 1, q) for k in range(q + 1)]
-            for m in range(n)
+    table = binary_outcomes(rates, q)
+    if q == n - 1:
+        return table
+    return np.asarray(np.einsum("mk,zkj->zmj", _hypergeometric(n - 1, q), table))
+
+
+def _hypergeometric(size: int, q: int) -> NDArray[np.float64]:
+    """Entry [m, k]: probability of k correct statements among q of `size` others, m of which are correct."""
+    if size * q <= 20_000:
+        rows = [
+            [math.comb(m, k) * math.comb(size - m, q - k) / math.comb(size, q) for k in range(q + 1)]
+            for m in range(size + 1)
         ]
-    )
-    return np.asarray(np.einsum("mk,zkj->zmj", seen, binary_outcomes(rates, q)))
+        return np.array(rows)
+    # Whole numbers grow too long: logarithms, normalised, precise to about 1e-12.
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size + 1)))])
+    m, k = np.arange(size + 1)[:, None], np.arange(q + 1)[None, :]
+    possible = (k <= m) & (q - k <= size - m)
+    rest, left = np.where(possible, m - k, 0), np.where(possible, size - m - q + k, 0)
+    log = logs[m] + logs[size - m] - logs[k] - logs[rest] - logs[q - k] - logs[left]
+    log = np.where(possible, log, -np.inf)
+    weight = np.exp(log - log.max(axis=1, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
