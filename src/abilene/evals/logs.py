@@ -1,0 +1,154 @@
+"""Reading `.eval` files into the record. Importing this module lets `abilene.records.files.load` read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from inspect_ai.log import (
+    EvalLog,
+    EvalSample,
+    read_eval_log,
+    read_eval_log_sample,
+    read_eval_log_sample_summaries,
+)
+from inspect_ai.model import Model
+
+from abilene.errors import InputError
+from abilene.evals.behavioural import describe, parse_agent
+from abilene.evals.solver import STORE, unpack_rows
+from abilene.records.files import register_reader
+from abilene.records.loaded import Loaded, Notes
+from abilene.records.schema import SCHEMA_VERSION, Row, frame
+
+_HINT = "Only logs of discussions that Abilene ran can be read: abilene run, or inspect eval abilene/..."
+#: Fields of a sample that rows do not come from.
+_HEAVY = {"events", "attachments", "messages", "timelines", "input", "target", "choices", "model_usage"}
+_TEXT = ("public_raw", "private_raw", "share_text", "extra")
+
+
+def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
+    """Read one Inspect log of discussions.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.eval`` file.
+    text : bool
+        False leaves raw replies out.
+
+    Returns
+    -------
+    Loaded
+        All rows that were written, also of discussions that were cut short; what was cut short, and what
+        should not have happened, is noted.
+
+    Raises
+    ------
+    InputError
+        Not an Inspect log, one of something else, or one of a newer version of the record.
+    """
+    path = Path(path)
+    header = _header(path)
+    facts = (header.eval.metadata or {}).get("abilene")
+    if not isinstance(facts, dict) or not isinstance(facts.get("setting"), dict):
+        raise InputError(path, f"an Inspect log of another task ('{header.eval.task}')", _HINT)
+    if not isinstance(facts.get("schema"), int) or facts["schema"] > SCHEMA_VERSION:
+        raise InputError(
+            path,
+            f"a log of schema version {facts.get('schema')}; this program knows versions up to {SCHEMA_VERSION}",
+            "Update abilene: pip install -U abilene",
+        )
+    notes = Notes(path)
+    rows: list[Row] = []
+    free: list[bool] = []
+    finished = 0
+    for sample in _samples(path, header):
+        kept = sample.store.get(STORE) or {}
+        try:
+            rows += unpack_rows(kept.get("rows", []))
+        except TypeError as e:
+            raise InputError(path, f"sample {sample.id} holds rows that cannot be read ({e})", _HINT) from e
+        free += [bool(x) for x in kept.get("unconstrained", [])]
+        if sample.error is not None or sample.limit is not None:
+            why = (
+                f"limit: {sample.limit.type}" if sample.limit else str(sample.error and sample.error.message)
+            )
+            notes.add(
+                "discussion_cut_short",
+                f"discussion of {sample.id} ended early ({why.splitlines()[0][:200] if why else 'unknown'})",
+                "The rounds it finished are kept; the same run command goes on from there.",
+                fault=True,
+            )
+        else:
+            finished += 1
+    expected = int(facts.get("tasks", finished)) * (header.eval.config.epochs or 1)
+    absent = max(0, expected - finished)
+    if absent:
+        notes.add(
+            "discussions_absent",
+            f"{finished} of {expected} discussions are finished (status of the log: {header.status})",
+            "The same run command goes on from there.",
+            fault=True,
+        )
+    if not text:
+        rows = [_without_text(row) for row in rows]
+    record = frame(rows, model_setting(facts["setting"], header.eval.model, header.eval.model_args))
+    told = {
+        **facts,
+        "packages": header.eval.packages,
+        "created": header.eval.created,
+        "status": header.status,
+    }
+    told |= {"model": header.eval.model, "finished": finished, "expected": expected}
+    if free:
+        told["unconstrained"] = {"calls": len(free), "read": sum(free)}
+    return Loaded(record=record, warnings=notes.warnings, faults=notes.faults, metadata={str(path): told})
+
+
+def model_setting(setting: dict[str, Any], model: str, arguments: dict[str, Any]) -> dict[str, str | None]:
+    """The setting with its model; simulated agents are told apart by their rates."""
+    out = {**setting, "model": model}
+    if model.startswith("behavioural/"):
+        out["setting"] = describe(parse_agent(arguments))
+    return out
+
+
+def setting_of(plan_setting: dict[str, str | None], model: Model) -> dict[str, str | None]:
+    """`model_setting` of a model that is at hand."""
+    return model_setting(plan_setting, str(model), model.model_args)
+
+
+def _header(path: Path) -> EvalLog:
+    if path.stat().st_size == 0:
+        raise InputError(path, "the file is empty", _HINT)
+    try:
+        return read_eval_log(str(path), header_only=True)
+    except Exception as e:  # zip, JSON, validation, compression: whatever Inspect meets in a broken file
+        first = (str(e).splitlines() or [""])[0][:160]
+        raise InputError(path, f"not a readable Inspect log ({type(e).__name__}: {first})", _HINT) from e
+
+
+def _samples(path: Path, header: EvalLog) -> Iterator[EvalSample]:
+    summaries = read_eval_log_sample_summaries(str(path))
+    for summary in sorted(summaries, key=lambda s: (str(s.id), s.epoch)):
+        try:
+            yield read_eval_log_sample(str(path), id=summary.id, epoch=summary.epoch, exclude_fields=_HEAVY)
+        except Exception as e:
+            first = (str(e).splitlines() or [""])[0][:160]
+            raise InputError(path, f"sample {summary.id} cannot be read ({first})", _HINT) from e
+
+
+def _without_text(row: Row) -> Row:
+    from dataclasses import replace
+
+    return replace(row, **dict.fromkeys(_TEXT))
+
+
+def _read(path: Path, text: bool) -> Loaded:
+    return read_eval(path, text=text)
+
+
+register_reader(".eval", _read)
+__all__ = ["model_setting", "read_eval", "setting_of"]

@@ -1,0 +1,151 @@
+"""The design of one setting, in plain values: what a run and an Inspect task are both made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from abilene.errors import UsageError
+from abilene.records.schema import SCHEMA_VERSION, SETTING_PARTS
+from abilene.tasks import Task, benchmark, file_digest
+from abilene.team.prompts import load_pack
+from abilene.team.protocol import Protocol
+from abilene.team.topology import Topology
+
+REASONING = ("on", "off", "low", "medium", "high")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """One setting before a model is chosen. Every value is plain, as a command line or a task file gives it.
+
+    Parameters
+    ----------
+    benchmark : str
+        A name of `abilene.tasks.BENCHMARKS`.
+    instruction : str
+        A name of the prompt pack (A, B, C, ...) or any text.
+    team_size : int, optional
+        N; left out: the benchmark's own.
+    rounds : int
+        T >= 1.
+    tasks : int, optional
+        Number of tasks; left out: the benchmark's own.
+    seed : int
+        Root of the tasks, of redrawn neighbours and of simulated agents.
+    topology : str
+        complete, ring, star, chain, random:Q, or the path of an adjacency file.
+    intervention : str
+        Only ``none`` for now.
+    prompts : str, optional
+        Path of a prompt pack; left out: the built-in one.
+    data : str, optional
+        Data file of benchmarks that need one.
+    reasoning : str, optional
+        on, off, low, medium or high; left out: whatever the model does by itself.
+
+    Examples
+    --------
+    >>> plan = Plan(benchmark="hidden_profile", instruction="C", tasks=4)
+    >>> plan.setting["instruction"], plan.setting["team"], len(plan.items)
+    ('C', 'N=5', 4)
+    """
+
+    benchmark: str
+    instruction: str = "B"
+    team_size: int | None = None
+    rounds: int = 3
+    tasks: int | None = None
+    seed: int = 0
+    topology: str = "complete"
+    intervention: str = "none"
+    prompts: str | None = None
+    data: str | None = None
+    reasoning: str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The values by name, JSON-ready."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """How the team discusses (checked)."""
+        if self.intervention != "none":
+            raise UsageError(f"Unknown intervention {self.intervention!r}. Known: none.")
+        if self.reasoning is not None and self.reasoning not in REASONING:
+            raise UsageError(f"Reasoning {self.reasoning!r}: choose one of {', '.join(REASONING)}.")
+        return Protocol(
+            rounds=self.rounds,
+            instruction=self.instruction,
+            topology=Topology.parse(self.topology),
+            pack=load_pack(self.prompts),
+            seed=self.seed,
+        )
+
+    @cached_property
+    def items(self) -> tuple[Task, ...]:
+        """The tasks; each has passed its benchmark's own check and fits the topology."""
+        source = benchmark(self.benchmark)
+        made = source.make(data=self.data, seed=self.seed, tasks=self.tasks, team_size=self.team_size)
+        for task in made:
+            if faults := source.check(task):
+                raise UsageError(f"{self.benchmark} made a faulty task: {faults[0]}")
+        for n in {task.team_size for task in made}:
+            self.protocol.topology.check(n)
+        return made
+
+    @cached_property
+    def team_sizes(self) -> tuple[int, ...]:
+        """N of the tasks, each once, ascending."""
+        return tuple(sorted({task.team_size for task in self.items}))
+
+    @cached_property
+    def setting(self) -> dict[str, str | None]:
+        """The setting's parts that do not depend on the model."""
+        parts: dict[str, str | None] = dict.fromkeys(SETTING_PARTS)
+        parts |= {
+            "benchmark": self.benchmark,
+            "instruction": self.instruction.strip(),
+            "reasoning": self.reasoning,
+            "intervention": self.intervention,
+            "topology": self.topology,
+            "team": "N=" + ",".join(map(str, self.team_sizes)),
+        }
+        return parts
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What a log says about itself: setting, hashes, seed. JSON-ready."""
+        adjacency = Path(self.topology)
+        return {
+            "schema": SCHEMA_VERSION,
+            "setting": self.setting,
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "tasks": len(self.items),
+            "team_sizes": list(self.team_sizes),
+            "prompt_pack": self.protocol.pack.name,
+            "prompt_hash": self.protocol.pack.digest,
+            "task_hash": digest([task.digest for task in self.items]),
+            "topology_hash": file_digest(adjacency) if self.protocol.topology.adjacency is not None else None,
+        }
+
+    @property
+    def version(self) -> str:
+        """Changes with everything that changes what is asked: schema, prompts, tasks, topology file."""
+        keys = ("prompt_hash", "task_hash", "topology_hash")
+        return f"{SCHEMA_VERSION}-{digest([self.facts[k] for k in keys])}"
+
+
+def digest(value: object) -> str:
+    """Hash of a JSON-ready value, 16 hex digits."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+__all__ = ["REASONING", "Plan", "digest"]

@@ -1,0 +1,99 @@
+"""What Inspect finds through the entry point: benchmarks as tasks, and the model providers.
+
+``inspect eval abilene/hidden_profile -T instruction=C --model behavioural/agent -M c=0.3``
+"""
+
+from __future__ import annotations
+
+from inspect_ai import Task as InspectTask
+from inspect_ai import task
+from inspect_ai.model import ModelAPI, modelapi
+
+from abilene.evals.plan import Plan
+from abilene.evals.scorer import team_verdict
+from abilene.evals.solver import discussion
+from abilene.evals.tasks import make_task
+
+
+@task
+def hidden_profile(
+    instruction: str = "B",
+    team_size: int = 5,
+    rounds: int = 3,
+    tasks: int | None = None,
+    seed: int = 0,
+    topology: str = "complete",
+    intervention: str = "none",
+    prompts: str | None = None,
+    reasoning: str | bool | None = None,
+) -> InspectTask:
+    """Two candidates; only the pooled notes favor the stronger. Arguments: see `abilene.evals.plan.Plan`."""
+    return make_task(
+        Plan(
+            benchmark="hidden_profile",
+            instruction=str(instruction),
+            team_size=team_size,
+            rounds=rounds,
+            tasks=tasks,
+            seed=seed,
+            topology=topology,
+            intervention=intervention,
+            prompts=prompts,
+            reasoning=_level(reasoning),
+        )
+    )
+
+
+@task
+def hiddenbench(
+    data: str = "hiddenbench.json",
+    instruction: str = "B",
+    team_size: int | None = None,
+    rounds: int = 3,
+    tasks: int | None = None,
+    seed: int = 0,
+    topology: str = "complete",
+    intervention: str = "none",
+    prompts: str | None = None,
+    reasoning: str | bool | None = None,
+) -> InspectTask:
+    """The published HiddenBench tasks from a file. Arguments: see `abilene.evals.plan.Plan`."""
+    return make_task(
+        Plan(
+            benchmark="hiddenbench",
+            data=data,
+            instruction=str(instruction),
+            team_size=team_size,
+            rounds=rounds,
+            tasks=tasks,
+            seed=seed,
+            topology=topology,
+            intervention=intervention,
+            prompts=prompts,
+            reasoning=_level(reasoning),
+        )
+    )
+
+
+def _level(reasoning: str | bool | None) -> str | None:
+    # A YAML-reading command line turns on and off into booleans.
+    return {True: "on", False: "off"}[reasoning] if isinstance(reasoning, bool) else reasoning
+
+
+@modelapi(name="behavioural")
+def behavioural() -> type[ModelAPI]:
+    """Simulated agents: `behavioural/agent`."""
+    from abilene.evals.behavioural import BehaviouralAPI
+
+    return BehaviouralAPI
+
+
+@modelapi(name="local")
+def local() -> type[ModelAPI]:
+    """A GGUF model in this process: `local/PATH.gguf`, `local/smollm2`."""
+    from abilene.evals.local import LocalAPI
+
+    return LocalAPI
+
+
+__all__ = ["behavioural", "discussion", "hidden_profile", "hiddenbench", "local", "team_verdict"]

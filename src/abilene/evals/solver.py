@@ -1,0 +1,96 @@
+"""The Inspect solver: one sample is one discussion."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from inspect_ai.log import transcript
+from inspect_ai.model import GenerateConfig, ModelOutput, get_model
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from abilene.evals.ask import Asker
+from abilene.evals.behavioural import BehaviouralAPI
+from abilene.evals.digest import messages, round_table
+from abilene.evals.plan import Plan
+from abilene.evals.reasoning import reasoning_config
+from abilene.records.schema import Row
+from abilene.tasks.task import Task
+from abilene.team.protocol import discuss
+from abilene.theory.kernel import plurality
+
+#: Where a sample keeps its rows.
+STORE = "abilene"
+
+
+def pack_rows(rows: list[Row]) -> list[dict[str, Any]]:
+    """Rows as JSON-ready objects without their nulls."""
+    names = [f.name for f in fields(Row)]
+    return [{n: v for n in names if (v := getattr(row, n)) is not None} for row in rows]
+
+
+def unpack_rows(data: list[dict[str, Any]]) -> list[Row]:
+    """Inverse of `pack_rows`.
+
+    Raises
+    ------
+    TypeError
+        A row has an unknown field, or lacks its key.
+    """
+    rows = []
+    for item in data:
+        seen = {n: tuple(item[n]) for n in ("observed", "observed_public") if item.get(n) is not None}
+        rows.append(Row(**{"truth": None, **item, **seen}))
+    return rows
+
+
+@solver
+def discussion(
+    benchmark: str,
+    instruction: str,
+    rounds: int,
+    topology: str,
+    intervention: str,
+    prompts: str | None,
+    seed: int,
+    reasoning: str | None,
+) -> Solver:
+    """Let the team of a sample discuss; the sample's metadata are the task."""
+    protocol = Plan(
+        benchmark=benchmark,
+        instruction=instruction,
+        rounds=rounds,
+        topology=topology,
+        intervention=intervention,
+        prompts=prompts,
+        seed=seed,
+        reasoning=reasoning,
+    ).protocol
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        task = Task.from_item(state.metadata)
+        model = get_model()
+        if isinstance(model.api, BehaviouralAPI):
+            model.api.agent.check(task.team_size)
+        ask = Asker(model, reasoning_config(str(model), reasoning), reasoning)
+
+        def keep(t: int, rows: list[Row]) -> None:
+            if ask.stop is not None:
+                # Calls of this round were not sent; its rows would say nothing about the agents.
+                raise ask.stop
+            state.store.set(STORE, {"rows": pack_rows(rows), "unconstrained": list(ask.free)})
+            state.messages = messages(task, rows)
+            transcript().info(round_table([r for r in rows if r.round == t]), source="abilene")
+
+        rows = await discuss(task, ask, protocol, epoch=state.epoch, on_round=keep)
+        final = plurality([r.public for r in rows if r.round == protocol.rounds and r.public is not None])
+        state.output = ModelOutput.from_content(model=str(model), content=final or "(no unique majority)")
+        state.completed = True
+        return state
+
+    return solve
+
+
+def default_config() -> GenerateConfig:
+    """How models are called where nobody says otherwise."""
+    return GenerateConfig(temperature=0.7, max_retries=8, attempt_timeout=120)
