@@ -24,7 +24,7 @@ from abilene.theory.agents import simulate
 
 N, T = 100, 50
 # Rates near each graph's boundary, so that comparing the shares of correct teams says something.
-RATES = {None: Rates(c=0.25, a=0.5, rho=1.0, r=0.8), 3: Rates(c=0.6, a=0.5, rho=1.0, r=0.8)}
+RATES = {None: Rates(c=0.3, a=0.5, rho=1.0, r=0.8), 3: Rates(c=0.6, a=0.5, rho=1.0, r=0.8)}
 START = 46
 Peer = Callable[[int, int | None, int], float]
 
