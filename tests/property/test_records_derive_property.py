@@ -25,6 +25,7 @@ def records(draw: st.DrawFn) -> list[dict[str, Any]]:
     options = draw(st.integers(2, 4))
     missing, absent = draw(st.sampled_from([0.0, 0.05, 0.3])), draw(st.sampled_from([0.0, 0.05, 0.3]))
     listing = draw(st.sampled_from(["none", "lists", "answers", "mixed"]))
+    odd_lists = draw(st.booleans())
     stubborn = draw(st.sampled_from([0.0, 0.7]))
     rows: list[dict[str, Any]] = []
     for s in range(draw(st.integers(1, 2))):
@@ -62,7 +63,10 @@ def records(draw: st.DrawFn) -> list[dict[str, Any]]:
                         others = [str(j) for j in range(n) if j != i]
                         rng.shuffle(others)
                         if t and listing in ("lists", "mixed") and rng.random() < 0.8:
-                            row["observed"] = others[: rng.integers(0, len(others) + 1)]
+                            seen_agents = others[: rng.integers(0, len(others) + 1)]
+                            if odd_lists:  # itself, somebody twice, somebody who does not exist
+                                seen_agents += [str(j) for j in rng.choice([i, n + 7, *range(n)], 2)]
+                            row["observed"] = seen_agents
                         if t and listing in ("answers", "mixed") and rng.random() < 0.5:
                             size = rng.integers(0, 5)
                             seen = [str(x) for x in rng.choice(ANSWERS[:options], size)]

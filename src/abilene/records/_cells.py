@@ -28,9 +28,11 @@ _MOST_GAPS = 20
 KEY_FINE, KEY_MISSING, KEY_CONFLICT, KEY_SEVERAL = 0, 1, 2, 3
 
 
-def codes(series: pl.Series) -> tuple[Ints, list[str]]:
-    """Codes from 0 in sorted order (null: -1), and the texts they stand for."""
+def codes(series: pl.Series, *, by_length: bool = False) -> tuple[Ints, list[str]]:
+    """Codes from 0 in sorted order (null: -1), and the texts they stand for; `by_length`: 2 before 10."""
     names = series.unique().drop_nulls().sort()
+    if by_length:
+        names = names.gather(np.argsort(names.str.len_bytes().to_numpy(), kind="stable"))
     coded = series.cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1)
     return coded.to_numpy(), names.to_list()
 
@@ -105,7 +107,7 @@ def build(record: pl.DataFrame, notes: Notes) -> Cells:
         for s in range(setting_parts[0].size)
     ]
     task, task_names = codes(record["task"])
-    agent, agent_names = codes(record["agent"])
+    agent, agent_names = codes(record["agent"], by_length=True)
     epoch = record["epoch"].fill_null(1).cast(pl.Int64).to_numpy()
     t = record["round"].cast(pl.Int64).to_numpy()
     unit, (unit_setting, unit_task) = combine(setting, task)
