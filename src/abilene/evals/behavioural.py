@@ -53,11 +53,9 @@ def parse_agent(arguments: dict[str, Any]) -> BehaviouralAgent:
 
 
 def _numbers(name: str, value: object) -> list[float]:
-    parts: Sequence[object]
     if isinstance(value, str):
-        parts = value.split(",")
-    else:
-        parts = list(value) if isinstance(value, list | tuple) else [value]
+        value = value.split(",")
+    parts: Sequence[object] = value if isinstance(value, list | tuple) else [value]
     try:
         numbers = [float(v) for v in parts]  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -34,10 +34,11 @@ def messages(task: Task, rows: Sequence[Row]) -> list[ChatMessage]:
         f"{task.team_size} agents, numbered from 0 as in the record (prompts number them from 1). "
         "The prompts themselves are under Transcript."
     )
-    out: list[ChatMessage] = [ChatMessageUser(content=question)]
-    for t in sorted({r.round for r in rows}):
-        out.append(ChatMessageAssistant(content=round_table([r for r in rows if r.round == t])))
-    return out
+    rounds = [[r for r in rows if r.round == t] for t in sorted({r.round for r in rows})]
+    return [
+        ChatMessageUser(content=question),
+        *(ChatMessageAssistant(content=round_table(part)) for part in rounds),
+    ]
 
 
 def _cell(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from inspect_ai.log import (
     EvalLog,
     EvalSample,
@@ -24,7 +25,7 @@ from abilene.records.schema import SCHEMA_VERSION, Row, frame
 
 _HINT = "Only logs of discussions that Abilene ran can be read: abilene run, or inspect eval abilene/..."
 #: Fields of a sample that rows do not come from.
-_HEAVY = {"events", "attachments", "messages", "timelines", "input", "target", "choices", "model_usage"}
+_HEAVY = {"events", "attachments", "messages", "timelines", "events_data", "output", "metadata"}
 _TEXT = ("public_raw", "private_raw", "share_text", "extra")
 
 
@@ -92,9 +93,9 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
             "The same run command goes on from there.",
             fault=True,
         )
-    if not text:
-        rows = [_without_text(row) for row in rows]
     record = frame(rows, model_setting(facts["setting"], header.eval.model, header.eval.model_args))
+    if not text:
+        record = record.with_columns(pl.lit(None, dtype=pl.String).alias(c) for c in _TEXT)
     told = {
         **facts,
         "packages": header.eval.packages,
@@ -138,12 +139,6 @@ def _samples(path: Path, header: EvalLog) -> Iterator[EvalSample]:
         except Exception as e:
             first = (str(e).splitlines() or [""])[0][:160]
             raise InputError(path, f"sample {summary.id} cannot be read ({first})", _HINT) from e
-
-
-def _without_text(row: Row) -> Row:
-    from dataclasses import replace
-
-    return replace(row, **dict.fromkeys(_TEXT))
 
 
 def _read(path: Path, text: bool) -> Loaded:

@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 from inspect_ai import Task as InspectTask
 from inspect_ai import task
 from inspect_ai.model import ModelAPI, modelapi
@@ -80,6 +84,16 @@ def _level(reasoning: str | bool | None) -> str | None:
     return {True: "on", False: "off"}[reasoning] if isinstance(reasoning, bool) else reasoning
 
 
+#: Inspect task by benchmark.
+TASKS: dict[str, Callable[..., InspectTask]] = {"hidden_profile": hidden_profile, "hiddenbench": hiddenbench}
+
+
+def arguments(benchmark: str, plan: Plan) -> dict[str, Any]:
+    """A plan as arguments of its Inspect task; what is left to a default is left out."""
+    known = inspect.signature(TASKS[benchmark]).parameters
+    return {k: v for k, v in plan.arguments.items() if k in known and v is not None}
+
+
 @modelapi(name="behavioural")
 def behavioural() -> type[ModelAPI]:
     """Simulated agents: `behavioural/agent`."""
@@ -96,4 +110,13 @@ def local() -> type[ModelAPI]:
     return LocalAPI
 
 
-__all__ = ["behavioural", "discussion", "hidden_profile", "hiddenbench", "local", "team_verdict"]
+__all__ = [
+    "TASKS",
+    "arguments",
+    "behavioural",
+    "discussion",
+    "hidden_profile",
+    "hiddenbench",
+    "local",
+    "team_verdict",
+]

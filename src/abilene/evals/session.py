@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from inspect_ai.hooks import Hooks, ModelUsageData, hooks
@@ -30,46 +30,68 @@ class Price:
 
 
 class Budget:
-    """Money of one run, over all its instructions and restarts.
+    """Money and tokens of one run, over all its instructions and restarts.
 
     Parameters
     ----------
-    limit : float
-        USD. A call is not sent when what was spent and what calls under way may cost reach the limit.
-    price : Price
-        What tokens cost.
     ledger : Path
-        One amount a line, appended as it is spent, so that a restarted run knows.
+        One line per paid call (USD, tokens), appended as it is spent, so that a restarted run knows.
+    usd, tokens : optional
+        Limits. A call is not sent where what was spent and what the calls under way may use exceed one.
+    price : Price, optional
+        What tokens cost; needed for a limit in USD.
     """
 
-    def __init__(self, limit: float, price: Price, ledger: Path) -> None:
-        self.limit, self.price, self.ledger = limit, price, ledger
-        self.under_way = 0.0
-        self.spent = 0.0
-        self._replies, self._tokens = 0, 0
+    def __init__(
+        self, ledger: Path, *, usd: float | None = None, tokens: int | None = None, price: Price | None = None
+    ) -> None:
+        self.ledger, self.usd, self.tokens = ledger, usd, tokens
+        self.price = price or Price(0.0, 0.0)
+        self.spent = (0.0, 0)
+        self._under_way = [0.0, 0.0]
+        self._replies, self._reply_tokens = 0, 0
         if ledger.exists():
             try:
-                self.spent = sum(float(line) for line in ledger.read_text().split())
-            except ValueError as e:
+                lines = [line.split() for line in ledger.read_text().splitlines()]
+                self.spent = (sum(float(x[0]) for x in lines), sum(int(x[1]) for x in lines))
+            except (ValueError, IndexError) as e:
                 raise InputError(ledger, "holds something else than amounts", "Choose a new --out.") from e
 
-    def expect(self, prompt: str) -> float:
-        """What a call may cost: its prompt, and a reply like those so far (200 tokens before the first)."""
-        reply = self._tokens / self._replies if self._replies else 200.0
-        return self.price.cost(len(prompt) / 3, reply)
+    def reserve(self, prompt: str) -> tuple[float, float] | None:
+        """Set aside what a call may use (USD, tokens); None where that no longer fits.
+
+        A token is taken as 3 characters of the prompt, and a reply as long as those so far (200 tokens before
+        the first).
+        """
+        reply = self._reply_tokens / self._replies if self._replies else 200.0
+        tokens = len(prompt) / 3 + reply
+        cost = self.price.cost(len(prompt) / 3, reply)
+        over_usd = self.usd is not None and self.spent[0] + self._under_way[0] + cost > self.usd
+        over_tokens = self.tokens is not None and self.spent[1] + self._under_way[1] + tokens > self.tokens
+        if over_usd or over_tokens:
+            return None
+        self._under_way[0] += cost
+        self._under_way[1] += tokens
+        return cost, tokens
+
+    def release(self, reserved: tuple[float, float]) -> None:
+        """The call has ended."""
+        self._under_way[0] -= reserved[0]
+        self._under_way[1] -= reserved[1]
 
     def spend(self, input_tokens: int, output_tokens: int) -> None:
-        """Book a finished call."""
+        """Book a reply that was paid for."""
         self._replies += 1
-        self._tokens += output_tokens
-        cost = self.price.cost(input_tokens, output_tokens)
-        self.spent += cost
+        self._reply_tokens += output_tokens
+        cost, tokens = self.price.cost(input_tokens, output_tokens), input_tokens + output_tokens
+        self.spent = (self.spent[0] + cost, self.spent[1] + tokens)
         with self.ledger.open("a") as f:
-            f.write(f"{cost:.9f}\n")
+            f.write(f"{cost:.9f} {tokens}\n")
 
-    def allows(self, cost: float) -> bool:
-        """Whether a call of this cost still fits."""
-        return self.spent + self.under_way + cost <= self.limit
+    def __str__(self) -> str:
+        money = f"{self.spent[0]:.4f} of {self.usd:g} USD" if self.usd is not None else ""
+        tokens = f"{self.spent[1]} of {self.tokens} tokens" if self.tokens is not None else ""
+        return ", ".join(x for x in (money, tokens) if x)
 
 
 @dataclass(slots=True)
@@ -92,27 +114,25 @@ class Session:
     stopped: str | None = None
     calls: int = 0
     answered: int = 0
-    free_calls: int = field(default=0)
 
-    def may_send(self, prompt: str) -> float:
-        """Reserve what a call may cost; raises `RunStopped` where it may not be sent."""
+    def may_send(self, prompt: str) -> tuple[float, float]:
+        """Reserve what a call may use; raises `RunStopped` where it may not be sent."""
         if self.stopped is None and self.budget is not None:
-            cost = self.budget.expect(prompt)
-            if self.budget.allows(cost):
-                self.budget.under_way += cost
-                return cost
+            reserved = self.budget.reserve(prompt)
+            if reserved is not None:
+                return reserved
             self.stopped = (
-                f"the cost limit of {self.budget.limit:g} USD is reached ({self.budget.spent:.4f} USD spent). "
-                "The same command with a higher limit goes on from there."
+                f"the limit of the run is reached ({self.budget} spent, and one more call may go over). "
+                "The same command with a higher limit goes on from there"
             )
         if self.stopped is not None:
             raise RunStopped(self.stopped)
-        return 0.0
+        return (0.0, 0.0)
 
-    def done(self, reserved: float, error: str | None) -> None:
+    def done(self, reserved: tuple[float, float], error: str | None) -> None:
         """Book the end of a call."""
         if self.budget is not None:
-            self.budget.under_way -= reserved
+            self.budget.release(reserved)
         self.calls += 1
         self.answered += error is None
         if error is not None and not self.answered and self.calls >= self.give_up_after:

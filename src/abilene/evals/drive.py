@@ -1,0 +1,252 @@
+"""`abilene run`: all instructions of a setting in one resumable run, and its record."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from inspect_ai import eval_set
+from inspect_ai._util.error import (
+    PrerequisiteError,  # Inspect's one error for wrong use; it has no public name
+)
+from inspect_ai.log import EvalLog
+from inspect_ai.model import GenerateConfig, Model, get_model
+
+from abilene.errors import AbileneError, UsageError
+from abilene.evals import registry
+from abilene.evals.behavioural import BehaviouralAPI
+from abilene.evals.config import RunConfig, check_folder, lock, write_facts
+from abilene.evals.logs import read_eval
+from abilene.evals.plan import Plan
+from abilene.evals.progress import bar
+from abilene.evals.reasoning import reasoning_config
+from abilene.evals.session import Budget, Session, environment, watching
+from abilene.records.files import write_record
+from abilene.records.loaded import Loaded
+from abilene.records.schema import is_simulated
+
+RECORD = "rows.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What a run left behind.
+
+    Attributes
+    ----------
+    out : Path
+        The run's folder.
+    record : Path
+        All rows, schema v1.
+    logs : tuple of Path
+        Inspect logs, one per instruction.
+    loaded : Loaded
+        The same rows, with what was noticed.
+    finished : dict
+        (finished, expected) discussions by instruction.
+    calls : int
+        Calls of this process; replies from the run's own cache count too.
+    spent : tuple of (float, int), optional
+        USD and tokens of the whole run, where it had a limit.
+    stopped : str, optional
+        Why the run ended before its time.
+    notes : tuple of str
+        What a reader must know besides.
+    """
+
+    out: Path
+    record: Path
+    logs: tuple[Path, ...]
+    loaded: Loaded
+    finished: dict[str, tuple[int, int]]
+    calls: int
+    spent: tuple[float, int] | None
+    stopped: str | None
+    notes: tuple[str, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every discussion was held to its end."""
+        return all(done >= expected for done, expected in self.finished.values())
+
+
+def run(config: RunConfig, *, progress: bool = True) -> RunResult:
+    """Hold the discussions of a run, or what is left of them, and write the record.
+
+    Parameters
+    ----------
+    config : RunConfig
+        Checked as a whole before the first call.
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    RunResult
+        Also for a run that was stopped by a limit; the same command goes on from there.
+
+    Raises
+    ------
+    UsageError
+        The configuration is wrong.
+    InputError
+        The folder holds another run, or a file cannot be used.
+
+    Notes
+    -----
+    Instructions run one after the other over one cache, which lives in the run's folder: round 0 carries no
+    instruction, so that all instructions share its answers, and a run that was killed asks no finished call
+    again. Within an instruction several discussions run at a time, so few that they finish one by one.
+    """
+    plans = config.plans
+    for plan in plans:
+        plan.items  # noqa: B018  made and checked here, before anything is asked
+    model = _model(config)
+    out = config.folder
+    check_folder(config)
+    with lock(out):
+        write_facts(config)
+        budget = _budget(config, str(model), out)
+        calls = sum(n * (1 + 2 * config.rounds) for p in plans for n in (t.team_size for t in p.items))
+        with bar(calls, f"{config.benchmark}, {model}", show=progress) as on_call:
+            session = Session(budget=budget, on_call=on_call)
+            logs = _evaluate(config, plans, model, session)
+        result = _collect(config, plans, model, session, logs)
+    if any(log.status == "cancelled" for log in logs):
+        raise KeyboardInterrupt
+    return result
+
+
+def _model(config: RunConfig) -> Model:
+    reasoning_config(config.model, config.reasoning)
+    try:
+        with config.environment():
+            model = get_model(
+                config.model,
+                base_url=config.base_url,
+                config=GenerateConfig(max_connections=config.connections),
+                memoize=False,
+                **config.model_args,
+            )
+    except AbileneError:
+        raise
+    except Exception as e:
+        text = " ".join(str(getattr(e, "message", e)).split())
+        raise UsageError(f"The model {config.model!r} cannot be set up: {text}") from e
+    if isinstance(model.api, BehaviouralAPI):
+        for n in {n for plan in config.plans for n in plan.team_sizes}:
+            model.api.agent.check(n)
+    return model
+
+
+def _budget(config: RunConfig, model: str, out: Path) -> Budget | None:
+    if config.max_cost is None and config.max_total_tokens is None:
+        return None
+    price = config.known_price(model) if config.max_cost is not None else None
+    return Budget(out / "spent.txt", usd=config.max_cost, tokens=config.max_total_tokens, price=price)
+
+
+def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session: Session) -> list[EvalLog]:
+    largest = max(n for plan in plans for n in plan.team_sizes)
+    task = registry.TASKS[config.benchmark]
+    out = config.folder
+    with (
+        watching(session),
+        config.environment(),
+        environment(INSPECT_CACHE_DIR=str((out / "cache").resolve())),
+        contextlib.redirect_stdout(sys.stderr),  # stdout is for results
+    ):
+        try:
+            _, logs = eval_set(
+                [task(**registry.arguments(config.benchmark, plan)) for plan in plans],
+                log_dir=str(out),
+                model=model,
+                max_tasks=1,
+                max_samples=max(1, round(config.connections / (2 * largest))),
+                # A discussion that was cut short must make its log count as unfinished, so that the next run
+                # takes it up again; the others go on.
+                fail_on_error=True,
+                continue_on_fail=True,
+                retry_attempts=0,
+                retry_immediate=False,
+                display="none",
+                log_level="error",
+                ctl_server=False,
+                score_display=False,
+                log_realtime=config.live,
+                temperature=config.temperature,
+                max_tokens=config.max_tokens,
+                max_connections=config.connections,
+                max_retries=config.max_retries,
+                attempt_timeout=config.attempt_timeout,
+            )
+        except PrerequisiteError as e:
+            raise UsageError(" ".join(str(e.message).split())) from e
+    return logs
+
+
+def _collect(
+    config: RunConfig, plans: tuple[Plan, ...], model: Model, session: Session, logs: list[EvalLog]
+) -> RunResult:
+    paths = [Path(log.location.removeprefix("file://")) for log in logs]
+    parts = [read_eval(path) for path in paths]
+    finished = {plan.instruction: (0, len(plan.items)) for plan in plans}
+    facts: dict[str, Any] = {}
+    for path, part in zip(paths, parts, strict=True):
+        told = part.metadata[str(path)]
+        finished[str(told["setting"]["instruction"])] = (told["finished"], told["expected"])  # type: ignore[index]
+        facts[path.name] = told
+    loaded = Loaded(
+        record=pl.concat([p.record for p in parts]),
+        warnings=[w for p in parts for w in p.warnings],
+        faults=[f for p in parts for f in p.faults],
+        metadata={k: v for p in parts for k, v in p.metadata.items()},
+    )
+    out = config.folder
+    notes = tuple(_notes(config, str(model), loaded))
+    record = write_record(loaded.record, out / RECORD, {"run": config.facts, "logs": facts, "notes": notes})
+    spent = None if session.budget is None else session.budget.spent
+    write_facts(
+        config,
+        result={
+            "finished": {k: list(v) for k, v in finished.items()},
+            "rows": loaded.record.height,
+            "spent": None if spent is None else {"usd": spent[0], "tokens": spent[1]},
+            "stopped": session.stopped,
+            "notes": list(notes),
+        },
+    )
+    return RunResult(
+        out=out,
+        record=record,
+        logs=tuple(paths),
+        loaded=loaded,
+        finished=finished,
+        calls=session.calls,
+        spent=spent,
+        stopped=session.stopped,
+        notes=notes,
+    )
+
+
+def _notes(config: RunConfig, model: str, loaded: Loaded) -> Iterator[str]:
+    if is_simulated(model):
+        yield "Simulated agents: these are not the answers of a language model."
+    tokens = loaded.record["reasoning_tokens"].sum()
+    if config.reasoning == "off":
+        if tokens:
+            yield f"Reasoning was to be off, yet {tokens} reasoning tokens were used: it was not."
+        elif not is_simulated(model):
+            yield "Reasoning was off: no reasoning tokens and no reasoning text."
+    counts = [m["unconstrained"] for m in loaded.metadata.values() if "unconstrained" in m]
+    if counts:
+        calls, read = sum(c["calls"] for c in counts), sum(c["read"] for c in counts)  # type: ignore[index]
+        yield f"Replies are constrained by a grammar. Without it {read} of {calls} replies read well."
+
+
+__all__ = ["RECORD", "RunConfig", "RunResult", "run"]
