@@ -14,6 +14,8 @@ from typing import Literal
 import polars as pl
 
 from abilene.analysis.gain import wilson
+from abilene.records.derive import Derived
+from abilene.records.schema import SETTING_PARTS
 
 Outcome = Literal["pass", "fail", "undecided", "not applicable"]
 
@@ -111,6 +113,17 @@ def manipulation_checks(record: pl.DataFrame, *, off_rule: int, used: int) -> tu
     return tuple(checks)
 
 
+def checks_by_setting(record: pl.DataFrame, derived: Derived) -> list[tuple[Check, ...]]:
+    """Checks of every setting of a record, in the order of `Derived.settings`."""
+    out = []
+    for data in derived.settings:
+        mine = record.filter(
+            pl.all_horizontal(pl.col(part).eq_missing(pl.lit(data.setting[part])) for part in SETTING_PARTS)
+        )
+        out.append(manipulation_checks(mine, off_rule=data.rows.off_rule, used=data.rows.used))
+    return out
+
+
 def gate(checks: tuple[Check, ...]) -> Outcome:
     """Verdict over all checks: fail if one fails, pass if every applicable one passes, else undecided."""
     outcomes = {c.outcome for c in checks} - {"not applicable"}
@@ -121,4 +134,4 @@ def gate(checks: tuple[Check, ...]) -> Outcome:
     return "pass" if outcomes == {"pass"} else "undecided"
 
 
-__all__ = ["Check", "Outcome", "gate", "manipulation_checks"]
+__all__ = ["Check", "Outcome", "checks_by_setting", "gate", "manipulation_checks"]

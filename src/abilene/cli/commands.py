@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from abilene.cli import logs, theory
+from abilene.cli import logs, run, theory
 
 
 def register(app: typer.Typer) -> None:
     """Add every command to the root."""
+    app.command()(run.run)
     app.command()(logs.estimate)
     app.command()(logs.audit)
     app.command()(logs.convert)

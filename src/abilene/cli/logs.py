@@ -15,7 +15,9 @@ from abilene.errors import UsageError
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        help="Run folder, .eval, events.jsonl (file or folder), CSV or Parquet table.", show_default=False
+        metavar="PATH...",
+        help="Run folder, .eval, events.jsonl (file or folder), CSV or Parquet table.",
+        show_default=False,
     ),
 ]
 
@@ -59,23 +61,15 @@ def estimate(
 
 def audit(paths: Paths, json: Json = False, seed: Seed = 0) -> None:
     """What is in a log, what can be known from it, and what is broken. Exit code 1 when a setting fails."""
-    import polars as pl
-
-    from abilene.analysis.manipulation import gate, manipulation_checks
+    from abilene.analysis.manipulation import checks_by_setting, gate
     from abilene.cli.show import show_checks
     from abilene.records.audit import audit as run
     from abilene.records.derive import derive
-    from abilene.records.schema import SETTING_PARTS
 
     loaded = read_logs(paths)
     derived = derive(loaded.record)
     report = run(loaded, derived=derived)
-    checks = []
-    for data in derived.settings:
-        mine = loaded.record.filter(
-            pl.all_horizontal(pl.col(part).eq_missing(pl.lit(data.setting[part])) for part in SETTING_PARTS)
-        )
-        checks.append(manipulation_checks(mine, off_rule=data.rows.off_rule, used=data.rows.used))
+    checks = checks_by_setting(loaded.record, derived)
     if json:
         document = report.to_dict()
         for entry, found in zip(document["settings"], checks, strict=True):  # type: ignore[call-overload]

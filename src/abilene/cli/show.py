@@ -66,8 +66,8 @@ def show_estimate(e: SettingEstimate) -> None:
     out.print()
 
 
-def show_checks(checks: tuple[Check, ...]) -> None:
-    """Manipulation checks of one setting."""
+def show_checks(checks: tuple[Check, ...], *, brief: bool = False) -> None:
+    """Manipulation checks of one setting; brief: only those that do not pass."""
     if not checks:
         return
     verdict = gate(checks)
@@ -75,9 +75,12 @@ def show_checks(checks: tuple[Check, ...]) -> None:
     out.print(Text("manipulation checks: ").append(verdict, style=f"bold {color}"))
     table = Table(box=None, pad_edge=False, show_header=False)
     for c in checks:
+        if brief and c.outcome in ("pass", "not applicable"):
+            continue
         at = f"{number(c.share, 2)}, expected {c.expected}" if c.n else "no rows"
         table.add_row(f"  {c.name}", c.outcome, at)
-    out.print(table)
+    if table.row_count:
+        out.print(table)
     out.print()
 
 

@@ -1,0 +1,163 @@
+"""`abilene run`: hold discussions, keep the log, print what follows from it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from abilene.cli.options import Json, Seed
+from abilene.cli.output import out, print_json, talk
+from abilene.errors import MissingExtraError, UsageError
+
+
+def run(
+    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="hidden_profile, hiddenbench, ...")],
+    model: Annotated[
+        str, typer.Option(help="Any Inspect model; behavioural/agent simulates, local/... runs in process.")
+    ] = "behavioural/agent",
+    model_arg: Annotated[
+        list[str] | None, typer.Option("-M", metavar="KEY=VALUE", help="Argument of the model's provider.")
+    ] = None,
+    base_url: Annotated[str | None, typer.Option(help="URL of an OpenAI-compatible server.")] = None,
+    instruction: Annotated[
+        list[str] | None, typer.Option(help="A, B, C or any sentence; several are several settings.")
+    ] = None,
+    tasks: Annotated[int | None, typer.Option(help="Number of tasks.")] = None,
+    team_size: Annotated[int | None, typer.Option(help="N, number of agents.")] = None,
+    rounds: Annotated[int, typer.Option(help="T, number of discussion rounds.")] = 3,
+    topology: Annotated[
+        str, typer.Option(help="complete, ring, star, chain, random:Q, or an adjacency file.")
+    ] = "complete",
+    intervention: Annotated[str, typer.Option(help="Name of an intervention.")] = "none",
+    reasoning: Annotated[str | None, typer.Option(help="on, off, low, medium or high.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data file of benchmarks that need one.")] = None,
+    prompts: Annotated[
+        Path | None, typer.Option(help="Prompt pack that replaces the built-in wording.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Stop before spending more.")] = None,
+    price: Annotated[
+        str | None, typer.Option(metavar="IN,OUT", help="USD per million tokens, where they are not known.")
+    ] = None,
+    max_total_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens.")] = None,
+    temperature: Annotated[float, typer.Option(help="Sampling temperature.")] = 0.7,
+    connections: Annotated[int, typer.Option(help="Calls at a time.")] = 40,
+    attempt_timeout: Annotated[int, typer.Option(help="Seconds for one attempt of a call.")] = 120,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="The run's folder; the same command goes on with the same run."),
+    ] = None,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Run discussions with private probes, and print rates, margin, gain and verdict."""
+    import importlib.util
+
+    if importlib.util.find_spec("inspect_ai") is None:
+        raise MissingExtraError("run", "Running discussions")
+    from abilene.evals.drive import RunConfig
+    from abilene.evals.drive import run as drive
+
+    config = RunConfig(
+        benchmark=benchmark,
+        model=model,
+        model_args=model_args(model_arg or []),
+        base_url=base_url,
+        instructions=tuple(instruction or ["B"]),
+        tasks=tasks,
+        team_size=team_size,
+        rounds=rounds,
+        topology=topology,
+        intervention=intervention,
+        reasoning=reasoning,
+        data=data,
+        prompts=prompts,
+        seed=seed,
+        max_cost=max_cost,
+        price=None if price is None else _price(price),
+        max_total_tokens=max_total_tokens,
+        out=folder,
+        connections=connections,
+        temperature=temperature,
+        attempt_timeout=attempt_timeout,
+    )
+    result = drive(config)
+    _report(result, json=json, seed=seed)
+
+
+def _report(result: Any, *, json: bool, seed: int) -> None:
+    from abilene.analysis.estimate import estimate
+    from abilene.analysis.manipulation import checks_by_setting, gate
+    from abilene.cli.show import show_checks, show_estimate, show_faults
+    from abilene.records.audit import audit
+
+    found = estimate(result.loaded.record, seed=seed)
+    report = audit(result.loaded, derived=found.derived)
+    checks = checks_by_setting(result.loaded.record, found.derived)
+    failures = [f for s in report.settings for f in s.failures]
+    show_faults(report.faults, "fault")
+    if json:
+        print_json(
+            {
+                **found.to_json(),
+                "out": str(result.out),
+                "record": str(result.record),
+                "logs": [str(p) for p in result.logs],
+                "finished": {k: {"done": d, "expected": e} for k, (d, e) in result.finished.items()},
+                "stopped": result.stopped,
+                "notes": list(result.notes),
+                "audit": {"passes": report.passes, "failures": failures},
+                "manipulation": [gate(c) for c in checks],
+            }
+        )
+    else:
+        for setting, check in zip(found.settings, checks, strict=True):
+            show_estimate(setting)
+            show_checks(check, brief=True)
+        for note in result.notes:
+            out.print(note, markup=False)
+        out.print(f"log     {result.out}", markup=False, soft_wrap=True)
+        out.print(f"viewer  inspect view --log-dir {result.out}", markup=False, soft_wrap=True)
+    for failure in failures:
+        talk.print(f"AUDIT FAILS: {failure}", style="bold red", markup=False)
+    if result.stopped:
+        talk.print(f"Stopped: {result.stopped} The same command goes on from here.", markup=False)
+    if not report.passes or not result.complete:
+        raise typer.Exit(1)
+
+
+def model_args(pairs: list[str]) -> dict[str, Any]:
+    """Provider arguments from KEY=VALUE texts; values are read as JSON where they are JSON, as text otherwise.
+
+    Raises
+    ------
+    UsageError
+        No "=", or a key given twice.
+
+    Examples
+    --------
+    >>> model_args(["c=0.3", "a=0.1,0.9", "flag=true"])
+    {'c': 0.3, 'a': '0.1,0.9', 'flag': True}
+    """
+    out: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key or key in out:
+            raise UsageError(f"-M takes KEY=VALUE, each key once; found {pair!r}.")
+        try:
+            out[key] = jsonlib.loads(text)
+        except ValueError:
+            out[key] = text
+    return out
+
+
+def _price(text: str) -> tuple[float, float]:
+    try:
+        into, outof = (float(x) for x in text.split(","))
+    except ValueError:
+        raise UsageError(
+            f"--price takes IN,OUT in USD per million tokens, as in 0.15,0.6; found {text!r}."
+        ) from None
+    return into, outof
