@@ -52,8 +52,8 @@ class RunConfig:
     out : path, optional
         The run's folder. Left out: runs/<benchmark>-<model>-<hash of the configuration>, so that the same
         command goes on with the same run.
-    connections : int
-        Calls at a time.
+    connections : int, optional
+        Calls at a time; left out: 40, and 8 for a model in this process.
     temperature, max_tokens, max_retries, attempt_timeout
         Of every call; the timeout in seconds, for one attempt.
     live : bool
@@ -78,7 +78,7 @@ class RunConfig:
     price: tuple[float, float] | None = None
     max_total_tokens: int | None = None
     out: str | Path | None = None
-    connections: int = 40
+    connections: int | None = None
     temperature: float = 0.7
     max_tokens: int | None = None
     max_retries: int = 8
@@ -90,9 +90,8 @@ class RunConfig:
             raise UsageError("Give at least one instruction.")
         if len({i.strip() for i in self.instructions}) < len(self.instructions):
             raise UsageError("An instruction is given twice; each one is a setting of its own.")
-        for name in ("connections", "attempt_timeout"):
-            if getattr(self, name) < 1:
-                raise UsageError(f"{name} must be at least 1, found {getattr(self, name)}.")
+        if self.attempt_timeout < 1 or self.calls_at_a_time < 1:
+            raise UsageError("connections and attempt_timeout must be at least 1.")
         if self.max_retries < 0:
             raise UsageError(f"max_retries must be at least 0, found {self.max_retries}.")
         if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost > 0):
@@ -108,6 +107,13 @@ class RunConfig:
             )
         if self.max_cost is not None:
             self.known_price(self.model)
+
+    @property
+    def calls_at_a_time(self) -> int:
+        """Connections, given or by default."""
+        if self.connections is not None:
+            return self.connections
+        return 8 if self.model.startswith("local/") else 40
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:

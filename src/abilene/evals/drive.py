@@ -129,7 +129,7 @@ def _model(config: RunConfig) -> Model:
             model = get_model(
                 config.model,
                 base_url=config.base_url,
-                config=GenerateConfig(max_connections=config.connections),
+                config=GenerateConfig(max_connections=config.calls_at_a_time),
                 memoize=False,
                 **config.model_args,
             )
@@ -167,7 +167,7 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
                 log_dir=str(out),
                 model=model,
                 max_tasks=1,
-                max_samples=max(1, round(config.connections / (2 * largest))),
+                max_samples=max(1, round(config.calls_at_a_time / (2 * largest))),
                 # A discussion that was cut short must make its log count as unfinished, so that the next run
                 # takes it up again; the others go on.
                 fail_on_error=True,
@@ -181,7 +181,7 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
                 log_realtime=config.live,
                 temperature=config.temperature,
                 max_tokens=config.max_tokens,
-                max_connections=config.connections,
+                max_connections=config.calls_at_a_time,
                 max_retries=config.max_retries,
                 attempt_timeout=config.attempt_timeout,
             )
@@ -198,8 +198,9 @@ def _collect(
     finished = {plan.instruction: (0, len(plan.items)) for plan in plans}
     facts: dict[str, Any] = {}
     for path, part in zip(paths, parts, strict=True):
-        told = part.metadata[str(path)]
-        finished[str(told["setting"]["instruction"])] = (told["finished"], told["expected"])  # type: ignore[index]
+        told: dict[str, Any] = part.metadata[str(path)]
+        instruction: str = told["setting"]["instruction"]
+        finished[instruction] = (told["finished"], told["expected"])
         facts[path.name] = told
     loaded = Loaded(
         record=pl.concat([p.record for p in parts]),
