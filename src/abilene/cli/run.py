@@ -53,9 +53,7 @@ def run(
     seed: Seed = 0,
 ) -> None:
     """Run discussions with private probes, and print rates, margin, gain and verdict."""
-    import contextlib
     import importlib.util
-    import io
 
     if importlib.util.find_spec("inspect_ai") is None:
         raise MissingExtraError("run", "Running discussions")
@@ -85,9 +83,7 @@ def run(
         temperature=temperature,
         attempt_timeout=attempt_timeout,
     )
-    # Inspect greets on stdout, where only results belong; what it says while it runs goes to stderr.
-    with contextlib.redirect_stdout(io.StringIO()):
-        result = drive(config)
+    result = drive(config)
     _report(result, json=json, seed=seed)
 
 

@@ -47,7 +47,9 @@ def show_estimate(e: SettingEstimate) -> None:
     _rate(table, "critical c*", post.critical_withholding)
     _rate(table, "margin c − c*", post.margin, sign=True)
     if post.probability_above is not None:
-        table.add_row("P(c > c*)", number(post.probability_above), "")
+        above = post.probability_above
+        shown = "< 0.001" if above < 0.0005 else "> 0.999" if above > 0.9995 else number(above)
+        table.add_row("P(c > c*)", shown, "")
     if gain.mean is None:
         table.add_row("gain", "not known", gain.reason or "")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from inspect_ai.model import GenerateConfig, Model, get_model
 from abilene.errors import AbileneError, UsageError
 from abilene.evals import registry
 from abilene.evals.behavioural import BehaviouralAPI
+from abilene.evals.client import use_fast_client
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
 from abilene.evals.logs import read_eval
 from abilene.evals.plan import Plan
@@ -125,7 +127,8 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
 def _model(config: RunConfig) -> Model:
     reasoning_config(config.model, config.reasoning)
     try:
-        with config.environment():
+        # Inspect's first greeting ("hooks enabled") is meant for its own command.
+        with config.environment(), contextlib.redirect_stdout(io.StringIO()):
             model = get_model(
                 config.model,
                 base_url=config.base_url,
@@ -138,6 +141,7 @@ def _model(config: RunConfig) -> Model:
     except Exception as e:
         text = " ".join(str(getattr(e, "message", e)).split())
         raise UsageError(f"The model {config.model!r} cannot be set up: {text}") from e
+    use_fast_client(model)
     if isinstance(model.api, BehaviouralAPI):
         for n in {n for plan in config.plans for n in plan.team_sizes}:
             model.api.agent.check(n)
@@ -198,7 +202,7 @@ def _collect(
     finished = {plan.instruction: (0, len(plan.items)) for plan in plans}
     facts: dict[str, Any] = {}
     for path, part in zip(paths, parts, strict=True):
-        told: dict[str, Any] = part.metadata[str(path)]
+        told: dict[str, Any] = dict(part.metadata[str(path)])
         instruction: str = told["setting"]["instruction"]
         finished[instruction] = (told["finished"], told["expected"])
         facts[path.name] = told
