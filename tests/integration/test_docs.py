@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,15 @@ def test_links_between_pages_lead_somewhere():
     for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md"]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_page_of_commands_is_up_to_date():
+    tools = str(DOCS.parent / "tools")
+    sys.path.insert(0, tools)
+    try:
+        import command_docs
+    finally:
+        sys.path.remove(tools)
+    assert command_docs.PAGE.read_text(encoding="utf-8") == command_docs.page(), (
+        "run: python tools/command_docs.py"
+    )
