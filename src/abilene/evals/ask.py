@@ -60,14 +60,7 @@ class Asker:
         error: str | None = "cancelled"
         try:
             async with span(f"r{call.round} agent {call.agent} {_NAMES[call.kind]}", type="agent"):
-                output = await self.model.generate(
-                    [
-                        ChatMessageSystem(content=call.system),
-                        ChatMessageUser(content=call.user, metadata=dict(call.metadata)),
-                    ],
-                    config=self.config,
-                    cache=self._cache(),
-                )
+                output = await session.launch(self._generate(call))
             done = read_output(output)
             error = done.error
             if output.metadata and isinstance(free := output.metadata.get("unconstrained"), Mapping):
@@ -82,6 +75,16 @@ class Asker:
         finally:
             session.done(reserved, error)
         return done
+
+    async def _generate(self, call: Call) -> ModelOutput:
+        return await self.model.generate(
+            [
+                ChatMessageSystem(content=call.system),
+                ChatMessageUser(content=call.user, metadata=dict(call.metadata)),
+            ],
+            config=self.config,
+            cache=self._cache(),
+        )
 
     def _cache(self) -> CachePolicy:
         # Inspect's key leaves out the model's arguments (rates, routing), which change the reply.

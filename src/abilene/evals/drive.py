@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import sys
 from collections.abc import Iterator
@@ -163,6 +164,7 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
         watching(session),
         config.environment(),
         environment(INSPECT_CACHE_DIR=str((out / "cache").resolve())),
+        _rare_collections(),
         contextlib.redirect_stdout(sys.stderr),  # stdout is for results
     ):
         try:
@@ -192,6 +194,20 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
         except PrerequisiteError as e:
             raise UsageError(" ".join(str(e.message).split())) from e
     return logs
+
+
+@contextlib.contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for reference cycles less often: logs hold very many small objects, none of them garbage."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _collect(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from inspect_ai.hooks import Hooks, ModelUsageData, hooks
 
 from abilene.errors import AbileneError, InputError
+
+T = TypeVar("T")
+
+#: Steps of the event loop that a call gets before the next one starts.
+_HEAD_START = 5
 
 
 class RunStopped(AbileneError):
@@ -114,6 +121,7 @@ class Session:
     stopped: str | None = None
     calls: int = 0
     answered: int = 0
+    _gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
     def may_send(self, prompt: str) -> tuple[float, float]:
         """Reserve what a call may use; raises `RunStopped` where it may not be sent."""
@@ -128,6 +136,30 @@ class Session:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         return (0.0, 0.0)
+
+    async def launch(self, call: Coroutine[Any, Any, T]) -> T:
+        """Run a call, starting one at a time.
+
+        Hundreds of calls that become ready together would otherwise go through each step of their preparation
+        side by side, and the first request would leave when the last one is ready.
+        """
+        loop = asyncio.get_running_loop()
+        if self._gate is None or self._gate[0] is not loop:
+            self._gate = (loop, asyncio.Lock())
+        task: asyncio.Task[T] | None = None
+        try:
+            async with self._gate[1]:
+                task = loop.create_task(call)
+                for _ in range(_HEAD_START):
+                    await asyncio.sleep(0)
+                    if task.done():
+                        break
+            return await task
+        finally:
+            if task is None:
+                call.close()
+            elif not task.done():
+                task.cancel()
 
     def done(self, reserved: tuple[float, float], error: str | None) -> None:
         """Book the end of a call."""
