@@ -1,8 +1,10 @@
-"""An OpenAI-compatible server on loopback with latency and faults of choice. Runs in a process of its own.
+"""An OpenAI-compatible server on loopback with latency and faults of choice, in a process of its own.
 
-python tests/_mock_server.py '{"port": 0, "latency": 2.0, "faults": {"429": 0.1, ...}}' prints its port. Which call fails how is drawn from the
-call's content and attempt, so a fault is as reproducible as the prompts. It answers in the asked-for format, by
-rules that need nothing but the prompt. Every request is appended to a log file as one JSON line.
+    python tests/_mock_server.py '{"port": 0, "latency": 2.0, "faults": {"429": 0.1}}'
+
+prints its port. Which call fails, and how, is drawn from the call's prompts and attempt: as reproducible as they
+are. It answers in the format that is asked for, by rules that need nothing but the prompt. Every request is
+appended to a log file as one JSON line.
 """
 
 from __future__ import annotations
@@ -68,6 +70,11 @@ def completion(text: str, stop: str = "stop") -> dict[str, Any]:
     }
 
 
+def call_key(system: str, user: str) -> str:
+    """What a call is told apart by on the wire: its two prompts."""
+    return hashlib.md5(f"{system}\0{user}".encode()).hexdigest()
+
+
 def fault_of(config: Config, key: str, attempt: int) -> str | None:
     u = draw(config.seed, "fault", key, 0 if config.every_attempt else attempt)
     for name in FAULTS:
@@ -83,8 +90,7 @@ def app(config: Config) -> web.Application:
     async def chat(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         messages = body["messages"]
-        # What a call is told apart by on the wire: its two prompts. Equal prompts (epochs aside) are one call.
-        key = hashlib.md5(json.dumps(messages).encode()).hexdigest()
+        key = call_key(*(m["content"] for m in messages))
         attempt = attempts[key]
         attempts[key] += 1
         fault = fault_of(config, key, attempt)
