@@ -106,7 +106,7 @@ def test_round_0_does_not_depend_on_the_instruction():
 
 def test_no_prompt_tells_the_key():
     """A task whose options do not hold the key shows it nowhere."""
-    task = Task("t", "hiddenbench", "Q?", (), "Xanadu", (Note("n"),), ((Note("a"),), (Note("b"),)))
+    task = Task("t", "musique", "Q?", (), "Xanadu", (Note("n"),), ((Note("a"),), (Note("b"),)))
     script = Script(lambda c: "PRIVATE: u\nPUBLIC: u\nSHARE: NONE" if c.kind == "public" else "ANSWER: u")
     asyncio.run(discuss(task, script, Protocol()))
     assert not any("Xanadu" in c.system + c.user for c in script.calls)

@@ -10,7 +10,7 @@ from abilene.errors import UsageError
 from abilene.records.checks import visible_disagreements
 from abilene.records.derive import Derived, SettingData, derive
 from abilene.records.loaded import Fault, Loaded, Notes, fold
-from abilene.records.schema import KEY, SETTING_PARTS, is_simulated
+from abilene.records.schema import KEY, SETTING_PARTS, Status, is_simulated
 
 #: Greatest share of public replies after round 0 without an answer; above it the setting fails.
 MOST_UNPARSED = 0.02
@@ -213,7 +213,8 @@ def audit(loaded: Loaded, *, derived: Derived | None = None) -> Audit:
 
 
 def _setting(data: SettingData, rows: pl.DataFrame) -> SettingAudit:
-    later = rows.filter(pl.col("round") > 0)
+    asked = pl.col("public_status").fill_null("") != Status.NOT_ASKED
+    later = rows.filter((pl.col("round") > 0) & asked)
     unparsed = int(later["public"].is_null().sum())
     sizes = rows.group_by("task", "epoch").agg(pl.col("agent").n_unique())["agent"].unique().sort()
     held = rows.filter(pl.col("private").is_not_null())

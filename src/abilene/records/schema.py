@@ -25,6 +25,7 @@ class Status(StrEnum):
     AMBIGUOUS = "ambiguous"  # names several options and chooses none
     OFF_LIST = "off_list"  # an answer that is none of the options
     FAILED = "failed"  # the call itself failed
+    NOT_ASKED = "not_asked"  # a round in which this answer was not asked for
 
 
 ANSWERED = (Status.OK, Status.MULTIPLE)
@@ -66,6 +67,7 @@ COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "joint_private": pl.String,  # the PRIVATE line of the public reply, where it could be read
     "public": pl.String,
     "public_status": pl.String,
+    "public_set": pl.Boolean,  # true: an intervention put this statement in the place of the agent's (see public_raw)
     "truth": pl.String,
     # what the agent saw of others: agents observed (null: everybody else) and, where it is not simply their
     # public answers of the round before, the answers this very call saw (nulls inside: seen as missing)
@@ -110,6 +112,7 @@ class Row:
     joint_private: str | None = None
     public: str | None = None
     public_status: str | None = None
+    public_set: bool | None = None
     observed: tuple[str, ...] | None = None
     observed_public: tuple[str | None, ...] | None = None
     share: str | None = None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from abilene.errors import UsageError
-from abilene.tasks import hidden_profile, hiddenbench
-from abilene.tasks.evidence import favored, view_counts
+from abilene.tasks import hidden_profile, hiddenbench, medeinst, musique
+from abilene.tasks.evidence import CONDITIONS, check_full, favored, full_profile, view_counts
 from abilene.tasks.files import file_digest
+from abilene.tasks.hub import HIDDENBENCH, MEDEINST, MUSIQUE, HubFile
 from abilene.tasks.task import Note, Task
 
 
@@ -26,37 +27,51 @@ class Benchmark:
         One line.
     source : callable
         Makes the tasks; takes keyword options, and the data's path first where `needs_data`.
-    check : callable
-        Faults of one task, in words; empty if it is sound.
+    deal : callable
+        Faults of one task as it is dealt out (hidden condition).
     needs_data : bool
         Whether the tasks come from a file.
     prompts : str
         Section of the prompt pack.
+    hub : HubFile, optional
+        Where the file is taken from when none is given.
     """
 
     name: str
     description: str
     source: Callable[..., tuple[Task, ...]]
-    check: Callable[[Task], list[str]]
+    deal: Callable[[Task], list[str]]
     needs_data: bool
     prompts: str
+    hub: HubFile | None = None
 
-    def make(self, *, data: str | Path | None = None, **options: object) -> tuple[Task, ...]:
+    def check(self, task: Task) -> list[str]:
+        """Faults of one task, in words; empty if it is sound, in either condition."""
+        return check_full(task) if task.design.get("condition") == "full" else self.deal(task)
+
+    def make(
+        self, *, data: str | Path | None = None, condition: str = "hidden", **options: object
+    ) -> tuple[Task, ...]:
         """Tasks of this benchmark.
 
         Parameters
         ----------
         data : str or Path, optional
-            The data file; required exactly where `needs_data`.
+            The data file, only where `needs_data`; left out, it is taken from the hub at a pinned revision.
+        condition : str
+            ``hidden``: each agent holds its own notes; ``full``: every agent holds every fact
+            (`abilene.tasks.evidence.full_profile`).
         **options
             Options of the source, such as seed, tasks and team_size. None means: the source's default.
 
         Raises
         ------
         UsageError
-            Data missing or given in vain, or an option that this benchmark does not have.
+            Data missing or given in vain, an unknown condition, or an option that this benchmark does not have.
         InputError
-            The data cannot be used.
+            The data cannot be used, or cannot be had from the hub.
+        MissingExtraError
+            The data is on the hub, and huggingface_hub is not installed.
 
         Examples
         --------
@@ -66,18 +81,22 @@ class Benchmark:
         known = [k for k, p in inspect.signature(self.source).parameters.items() if p.kind is p.KEYWORD_ONLY]
         if unknown := sorted(set(options) - set(known)):
             raise UsageError(f"{self.name} has no option '{unknown[0]}'. It has: {', '.join(known)}.")
+        if condition not in CONDITIONS:
+            raise UsageError(f"Condition {condition!r}: choose one of {', '.join(CONDITIONS)}.")
         given = {key: value for key, value in options.items() if value is not None}
         if self.needs_data:
-            if data is None:
+            if data is None and self.hub is None:
                 raise UsageError(
                     f"{self.name} reads its tasks from a file. Give its path as data (--data PATH)."
                 )
-            return self.source(data, **given)
-        if data is not None:
+            made = self.source(data, **given)
+        elif data is not None:
             raise UsageError(
                 f"{self.name} makes its own tasks and takes no data file. Leave out data (--data)."
             )
-        return self.source(**given)
+        else:
+            made = self.source(**given)
+        return tuple(map(full_profile, made)) if condition == "full" else made
 
 
 #: All benchmarks, by name.
@@ -88,17 +107,36 @@ BENCHMARKS: dict[str, Benchmark] = {
             name=hidden_profile.BENCHMARK,
             description="Two candidates; only the pooled findings favor the stronger. Made on the spot, any team size.",
             source=hidden_profile.make_tasks,
-            check=hidden_profile.check,
+            deal=hidden_profile.check,
             needs_data=False,
             prompts="hidden_profile",
         ),
         Benchmark(
             name=hiddenbench.BENCHMARK,
-            description="The published HiddenBench tasks from a file; one clue per agent, teams of 3 or 4.",
+            description="The 65 published HiddenBench tasks; one clue per agent, teams of 3 or 4.",
             source=hiddenbench.load,
-            check=hiddenbench.check,
+            deal=hiddenbench.check,
             needs_data=True,
             prompts="options",
+            hub=HIDDENBENCH,
+        ),
+        Benchmark(
+            name=musique.BENCHMARK,
+            description="MuSiQue questions of 2 to 4 steps, each step known to another agent; free-text answers.",
+            source=musique.load,
+            deal=musique.check,
+            needs_data=True,
+            prompts="musique",
+            hub=MUSIQUE,
+        ),
+        Benchmark(
+            name=medeinst.BENCHMARK,
+            description="MedEinst case pairs: one finding, held by some, turns the obvious diagnosis into another.",
+            source=medeinst.load,
+            deal=medeinst.check,
+            needs_data=True,
+            prompts="options",
+            hub=MEDEINST,
         ),
     )
 }
@@ -117,4 +155,15 @@ def benchmark(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
-__all__ = ["BENCHMARKS", "Benchmark", "Note", "Task", "benchmark", "favored", "file_digest", "view_counts"]
+__all__ = [
+    "BENCHMARKS",
+    "CONDITIONS",
+    "Benchmark",
+    "Note",
+    "Task",
+    "benchmark",
+    "favored",
+    "file_digest",
+    "full_profile",
+    "view_counts",
+]

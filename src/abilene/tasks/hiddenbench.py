@@ -15,6 +15,7 @@ from pathlib import Path
 from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng, uniform
 from abilene.tasks.files import read_json
+from abilene.tasks.hub import HIDDENBENCH, HubFile, local_or_hub
 from abilene.tasks.task import Note, Task
 
 BENCHMARK = "hiddenbench"
@@ -25,21 +26,28 @@ _LISTS = {"shared_information": 1, "hidden_information": 2, "possible_answers": 
 
 
 def load(
-    path: str | Path, *, seed: int = 0, tasks: int | None = None, team_size: int | None = None
+    path: str | Path | None = None,
+    *,
+    seed: int = 0,
+    tasks: int | None = None,
+    team_size: int | None = None,
+    source: HubFile = HIDDENBENCH,
 ) -> tuple[Task, ...]:
     """Tasks of a HiddenBench file.
 
     Parameters
     ----------
-    path : str or Path
+    path : str or Path, optional
         JSON list of objects with id, name, description, shared_information, hidden_information,
-        possible_answers, correct_answer.
+        possible_answers, correct_answer. Without it the published file is taken from the hub.
     seed : int
         Decides which agent gets which clue (and which tasks are taken, see `tasks`).
     tasks : int, optional
         Take a random subset of so many tasks. A smaller subset is part of every larger one.
     team_size : int, optional
         Take only tasks for teams of this size.
+    source : HubFile
+        Where on the hub the data is.
 
     Returns
     -------
@@ -55,6 +63,7 @@ def load(
     UsageError
         `tasks` or `team_size` ask for what the file does not hold.
     """
+    path = local_or_hub(path, source)
     raw = read_json(path, _WHAT)
     if not isinstance(raw, list):
         raise InputError(path, f"holds {_kind(raw)} instead of a list", f"Give {_WHAT}.")

@@ -15,12 +15,16 @@ from typing import Any
 from abilene.errors import UsageError
 from abilene.rates import Rates
 from abilene.seeds import uniform
-from abilene.team.prompts import NO_ANSWER
+from abilene.tasks.freetext import canonical
+from abilene.team.prompts import NO_ANSWER, SOMEBODY
 from abilene.theory.kernel import outcomes
 
-DEFAULT = Rates(c=0.5, a=0.5, rho=1.0, r=0.8)
+DEFAULT = Rates(c=0.3, a=0.5, rho=1.0, r=0.8)
 
-_SAYS = re.compile(r"^- .+ \d+ says: (.*)$", re.MULTILINE)
+#: Wrong answers to a free-text question, where nothing else says what could be answered.
+INVENTED = ("Quellonia", "Marvessa", "Torlund")
+
+_SAYS = re.compile(rf"^- (?:.+ \d+|{SOMEBODY}) says: (.*)$", re.MULTILINE)
 _EVIDENCE = re.compile(r"^((?:- |\[P\d+\] )(.*))$", re.MULTILINE)
 
 
@@ -34,9 +38,13 @@ class BehaviouralAgent:
         One entry for all agents, or one per agent.
     accuracy : float, optional
         Probability that the independent answer is correct, in [0, 1]. Left out: the agent counts the findings
-        in its view where the prompt asks for counts, and guesses evenly among the options elsewhere.
+        in its view where the prompt asks for counts, and guesses evenly among the options elsewhere (free text:
+        among the answer and three invented ones).
     seed : int
         Added to the run's own seed in every draw.
+    oracle : bool
+        The agent knows what any evidence is worth: in every round it answers correctly exactly when it can see all
+        private notes of the task. Rates and `accuracy` do not enter. For the ceiling of a benchmark.
 
     Examples
     --------
@@ -53,8 +61,13 @@ class BehaviouralAgent:
     rates: Sequence[Rates] = (DEFAULT,)
     accuracy: float | None = None
     seed: int = 0
+    oracle: bool = False
 
     def __post_init__(self) -> None:
+        if self.oracle and self.accuracy is not None:
+            raise UsageError(
+                "behavioural agents: an oracle has no accuracy to set. Leave one of the two out."
+            )
         if not self.rates:
             raise UsageError("behavioural agents need at least one set of rates.")
         if self.accuracy is not None and not 0.0 <= self.accuracy <= 1.0:
@@ -77,7 +90,7 @@ class BehaviouralAgent:
     def reply(self, system: str, user: str, metadata: Mapping[str, Any]) -> str:
         """Answer one call (see `abilene.team.call.Call` for what the metadata hold)."""
         answer: dict[str, str] = {}
-        if metadata["round"] == 0 or metadata.get("own") is None:
+        if self.oracle or metadata["round"] == 0 or metadata.get("own") is None:
             # Also in a later round after a lost private answer: without a belief there is only the evidence.
             first, counts = self._independent(user, metadata)
             answer = {"ANSWER": first, "PRIVATE": first, "PUBLIC": first, "COUNT": counts}
@@ -90,6 +103,8 @@ class BehaviouralAgent:
             if line["tag"] == "SHARE":
                 unshared = [v for v in line["values"] if v not in metadata.get("shared", ())]
                 lines.append(f"SHARE: {unshared[0]}")  # NONE is the last value
+            elif line["tag"] == "DOUBT":
+                lines.append("DOUBT: it rests on what some of us have seen")
             else:
                 lines.append(f"{line['tag']}: {answer[line['tag']]}")
         return "\n".join(lines)
@@ -98,9 +113,10 @@ class BehaviouralAgent:
         """Statement and next belief; the public call and the probe of a round draw the same outcome."""
         self.check(metadata["team_size"])
         rates = self.rates[metadata["agent"] if len(self.rates) > 1 else 0]
-        seen = [s for s in _SAYS.findall(user) if s != NO_ANSWER]
-        draw = self._uniform(metadata, metadata["instruction"], "outcome")
-        ways = outcomes(metadata["own"], seen, metadata["truth"], rates)
+        seen = [_opinion(s, metadata) for s in _SAYS.findall(user) if s != NO_ANSWER]
+        what = (metadata["instruction"], *filter(None, [metadata.get("intervention")]), "outcome")
+        draw = self._uniform(metadata, *what)
+        ways = outcomes(_opinion(metadata["own"], metadata), seen, metadata["truth"], rates)
         for statement, belief, p in ways:
             draw -= p
             if draw < 0.0:
@@ -109,7 +125,8 @@ class BehaviouralAgent:
 
     def _independent(self, user: str, metadata: Mapping[str, Any]) -> tuple[str, str]:
         """Independent answer, and the counts where they are asked for."""
-        options, truth = list(metadata["options"]), metadata["truth"]
+        truth = metadata["truth"]
+        options = list(metadata["options"]) or [truth, *INVENTED]
         names: list[str] = next((line["counts"] for line in metadata["format"] if line["tag"] == "COUNT"), [])
         lines = [
             text
@@ -126,11 +143,12 @@ class BehaviouralAgent:
                 counts[found.group()] += 1
         told = " ".join(f"{name}={counts[name]}" for name in names)
         draw = self._uniform(metadata, "independent")
-        if self.accuracy is not None:
+        accuracy = float(metadata["complete"]) if self.oracle else self.accuracy
+        if accuracy is not None:
             wrong = [o for o in options if o != truth]
-            if draw < self.accuracy or not wrong:
+            if draw < accuracy or not wrong:
                 return truth, told
-            return wrong[_index(draw - self.accuracy, 1.0 - self.accuracy, len(wrong))], told
+            return wrong[_index(draw - accuracy, 1.0 - accuracy, len(wrong))], told
         if names:
             best = max(counts.values())
             options = [o for o in options if counts[o] == best]
@@ -139,6 +157,13 @@ class BehaviouralAgent:
     def _uniform(self, metadata: Mapping[str, Any], *what: str) -> float:
         key = (metadata["seed"], metadata["task"], metadata["epoch"], metadata["agent"], metadata["round"])
         return uniform(self.seed, *key, *what)
+
+
+def _opinion(text: str, metadata: Mapping[str, Any]) -> str:
+    """What a free answer counts as; an option counts as itself."""
+    if metadata["options"]:
+        return text
+    return canonical(text, metadata["truth"], metadata.get("aliases", ()))
 
 
 def _index(draw: float, width: float, n: int) -> int:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from abilene.team.call import Kind, Line
 NO_ANSWER = "(no answer)"
 NOTHING = "(nothing yet)"
 NOBODY = "(you see nobody's answer)"
+SOMEBODY = "Somebody"
+_DOUBT = "doubt"  # the pack's wording for the extra line of a reply
 
 _PLACEHOLDER = re.compile(r"\{([a-z0-9_]+)\}")
 _ALWAYS = frozenset({"member", "agent", "n", "question", "options", "shared", "notes", "a", "b"})
@@ -27,13 +29,17 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "round0": _ALWAYS,
     "public": _ROUND,
     "probe": _ROUND,
+    "share": _ROUND,
 }
 _REQUIRED: dict[str, frozenset[str]] = {
     "system": frozenset({"framing"}),
     "round0": frozenset({"question", "shared", "notes"}),
     "public": frozenset({"question", "shared", "notes", "board", "others"}),
     "probe": frozenset({"question", "shared", "notes", "board", "others"}),
+    "share": frozenset({"question", "shared", "notes", "board"}),
 }
+#: Parts of an intervention whose wording changes with the round.
+_PHASES = ("first", "later", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,13 @@ class Section:
     round0: str
     public: str
     probe: str
+    share: str | None = None  # a round in which notes are shared and no answer is asked for
+
+    @property
+    def lists_options(self) -> bool:
+        """Whether a template places the options, which free-text tasks do not have."""
+        used = _PLACEHOLDER.findall(self.round0 + self.public + self.probe)
+        return bool({"options", "a", "b"} & set(used))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +74,15 @@ class PromptPack:
         Instruction text by name.
     sections : mapping
         Wording by benchmark name; ``options`` serves benchmarks without a section of their own.
+    interventions : mapping
+        Wording of interventions by name: a text, or texts for the first round, later ones and the last.
     """
 
     name: str
     digest: str
     instructions: Mapping[str, str]
     sections: Mapping[str, Section]
+    interventions: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
 
     def framing(self, instruction: str) -> str:
         """Text of an instruction: one of the pack's names, or any text of the user (at least two words).
@@ -85,6 +101,32 @@ class PromptPack:
                 "Give one of these, or the instruction itself as a sentence."
             )
         return instruction.strip()
+
+    def directive(self, text: str, t: int, rounds: int) -> str:
+        """Wording of an intervention in round t of 1..rounds.
+
+        Parameters
+        ----------
+        text : str
+            An entry of [interventions], or ``instructions.NAME``.
+        t, rounds : int
+            Which round it is, from 1, and how many there are.
+
+        Raises
+        ------
+        UsageError
+            The pack has no such wording; another one never takes its place.
+        """
+        part, _, name = text.rpartition(".")
+        found = self.instructions.get(name) if part else self.interventions.get(name)
+        if found is None:
+            raise UsageError(
+                f"The prompt pack '{self.name}' has no wording for this intervention. Add {name} to its "
+                f"[{part or 'interventions'}], as the built-in pack has it."
+            )
+        if isinstance(found, str):
+            return found.strip()
+        return found["last" if t == rounds else "first" if t == 1 else "later"].strip()
 
     def section(self, benchmark: str) -> Section:
         """Wording for a benchmark."""
@@ -107,7 +149,7 @@ def load_pack(path: str | Path | None = None) -> PromptPack:
     Examples
     --------
     >>> pack = load_pack()
-    >>> sorted(pack.instructions)
+    >>> list(pack.instructions)[:3]
     ['A', 'B', 'C']
     """
     where: str | Path = path or "built-in prompt pack"
@@ -122,18 +164,36 @@ def load_pack(path: str | Path | None = None) -> PromptPack:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
         raise InputError(where, f"is not TOML ({e})", "Start from the built-in pack's layout.") from e
     instructions, name = raw.pop("instructions", None), raw.pop("name", None)
+    interventions = raw.pop("interventions", {})
     raw.pop("version", None)
     if not isinstance(name, str) or not isinstance(instructions, dict):
         raise InputError(where, "has no name or no [instructions]", "A pack starts with both.")
     for key, text in instructions.items():
         if not isinstance(text, str):
             raise InputError(where, f"is {text!r}", "Write the text.", field=f"instructions.{key}")
+    _check_interventions(where, interventions)
     sections = {key: _section(where, key, value) for key, value in raw.items()}
     if "options" not in sections:
         raise InputError(
             where, "has no section [options]", "It serves benchmarks without a section of their own."
         )
-    return PromptPack(name, hashlib.sha256(data).hexdigest()[:16], instructions, sections)
+    return PromptPack(name, hashlib.sha256(data).hexdigest()[:16], instructions, sections, interventions)
+
+
+def _check_interventions(where: str | Path, entries: object) -> None:
+    if not isinstance(entries, dict):
+        raise InputError(where, f"is {entries!r}", "Write a table of texts.", field="interventions")
+    for key, value in entries.items():
+        texts = value if isinstance(value, dict) else dict.fromkeys(_PHASES, value)
+        if set(texts) != set(_PHASES):
+            raise InputError(
+                where,
+                f"has {', '.join(map(str, texts)) or 'nothing'}",
+                f"Write one text, or the texts {', '.join(_PHASES)}.",
+                field=f"interventions.{key}",
+            )
+        if not all(isinstance(text, str) and text.strip() for text in texts.values()):
+            raise InputError(where, "is missing or empty", "Write the text.", field=f"interventions.{key}")
 
 
 def _section(where: str | Path, key: str, value: object) -> Section:
@@ -144,22 +204,24 @@ def _section(where: str | Path, key: str, value: object) -> Section:
         )
     if unknown := set(value) - set(fields):
         raise InputError(where, f"unknown entry {sorted(unknown)}", f"Known: {', '.join(fields)}.", field=key)
-    for field in fields:
-        text = value.get(field)
+    for name in fields:
+        text = value.get(name)
+        if name == "share" and text is None:
+            continue
         if not isinstance(text, str) or not text.strip():
-            raise InputError(where, "is missing or empty", "Write the text.", field=f"{key}.{field}")
-        if field == "member":
+            raise InputError(where, "is missing or empty", "Write the text.", field=f"{key}.{name}")
+        if name == "member":
             continue
         used = set(_PLACEHOLDER.findall(text))
-        if wrong := used - _ALLOWED[field]:
+        if wrong := used - _ALLOWED[name]:
             raise InputError(
                 where,
                 f"uses {{{min(wrong)}}}",
-                f"Allowed here: {', '.join(sorted(_ALLOWED[field]))}.",
-                field=f"{key}.{field}",
+                f"Allowed here: {', '.join(sorted(_ALLOWED[name]))}.",
+                field=f"{key}.{name}",
             )
-        if lacking := _REQUIRED[field] - used:
-            raise InputError(where, f"lacks {{{min(lacking)}}}", "Place it once.", field=f"{key}.{field}")
+        if lacking := _REQUIRED[name] - used:
+            raise InputError(where, f"lacks {{{min(lacking)}}}", "Place it once.", field=f"{key}.{name}")
     return Section(**value)
 
 
@@ -185,15 +247,30 @@ class View:
         Notes on the table that this agent may read, in order of appearance.
     own : str or None
         Its previous private answer.
+    doubts : mapping
+        Reasons against the leading answer by observed agent, given in the round before.
+    named : bool
+        Whether the others' answers are shown with their names. Without them they are sorted, so that the order
+        tells nothing either.
     """
 
     others: Sequence[tuple[int, str | None]] = ()
     board: Sequence[tuple[int, str]] = ()
     own: str | None = None
+    doubts: Mapping[int, str] = field(default_factory=dict)
+    named: bool = True
 
 
 def render(
-    pack: PromptPack, task: Task, agent: int, kind: Kind, framing: str, view: View
+    pack: PromptPack,
+    task: Task,
+    agent: int,
+    kind: Kind,
+    framing: str,
+    view: View,
+    *,
+    silent: bool = False,
+    doubt: bool = False,
 ) -> tuple[str, str, tuple[Line, ...]]:
     """System prompt, user prompt and reply format of one call.
 
@@ -208,14 +285,18 @@ def render(
     kind : str
         ``round0``, ``public`` or ``probe``.
     framing : str
-        The instruction's text; must be empty in round 0.
+        What is added to the system prompt. In round 0 never an instruction.
     view : View
         What the agent can see of the others.
+    silent : bool
+        The public call of a round in which notes are shared and nothing is stated.
+    doubt : bool
+        The public call also asks for a reason against the leading answer.
     """
     section = pack.section(task.benchmark)
     member = section.member
     own_notes = task.private[agent]
-    others = [f"- {member} {j + 1} says: {answer or NO_ANSWER}" for j, answer in view.others]
+    others = _others(member, view)
     board = [
         f"- {text} (put there by {'you' if j == agent else f'{member} {j + 1}'})" for j, text in view.board
     ]
@@ -236,7 +317,31 @@ def render(
         "b": b,
     }
     template = {"round0": section.round0, "public": section.public, "probe": section.probe}[kind]
-    return _fill(section.system, values), _fill(template, values), reply_format(task, agent, kind)
+    lines = reply_format(task, agent, kind)
+    if kind == "public" and silent:
+        if section.share is None:
+            raise UsageError(
+                f"The prompt pack '{pack.name}' has no wording for a round that only shares. Add share to its "
+                "sections, as the built-in pack has it."
+            )
+        template, lines = section.share, lines[-1:]
+    user = _fill(template, values)
+    if kind == "public" and doubt:
+        user += f"\n\n{pack.directive(_DOUBT, 1, 1)}"
+        lines = (*lines, Line("DOUBT"))
+    return _fill(section.system, values), user, lines
+
+
+def _others(member: str, view: View) -> list[str]:
+    if not view.named:
+        return [f"- {SOMEBODY} says: {a}" for a in sorted(answer or NO_ANSWER for _, answer in view.others)]
+    lines = []
+    for j, answer in view.others:
+        lines.append(f"- {member} {j + 1} says: {answer or NO_ANSWER}")
+        if j in view.doubts:
+            # Not a list item of its own: nobody, simulated agents included, may take it for an answer.
+            lines.append(f"  {member} {j + 1} on why the leading answer may be wrong: {view.doubts[j]}")
+    return lines
 
 
 def reply_format(task: Task, agent: int, kind: Kind) -> tuple[Line, ...]:

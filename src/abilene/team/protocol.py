@@ -7,68 +7,35 @@ call that fails becomes a missing answer with a status and never ends the discus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from abilene.errors import UsageError
-from abilene.records.schema import ANSWERED, Row, Source
+from abilene.records.schema import Row, Source, Status
 from abilene.tasks.evidence import favored, view_counts
+from abilene.tasks.freetext import canonical
 from abilene.tasks.task import Note, Task
 from abilene.team.call import Ask, Call, Completion, Kind
-from abilene.team.prompts import PromptPack, View, load_pack, note_id, render
-from abilene.team.replies import Reply, read_counts, read_reply, read_share
-from abilene.team.topology import Topology
+from abilene.team.design import Protocol
+from abilene.team.interventions import Answer, Turn
+from abilene.team.prompts import View, note_id, render
+from abilene.team.replies import Reading, Reply, ShareReading, read_counts, read_reply, read_share
 
 OnRound = Callable[[int, list[Row]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Protocol:
-    """How a team discusses; validated once, before anything is asked.
-
-    Parameters
-    ----------
-    rounds : int
-        T >= 1, discussion rounds after the independent round 0.
-    instruction : str
-        A name of the prompt pack (A, B, C, ...) or any text.
-    topology : Topology
-        Who observes whom.
-    pack : PromptPack
-        The wording.
-    seed : int
-        Root of everything random in the protocol (redrawn neighbours) and in simulated agents.
-
-    Raises
-    ------
-    UsageError
-        A value out of range or an unknown instruction.
-    """
-
-    rounds: int = 3
-    instruction: str = "B"
-    topology: Topology = field(default_factory=lambda: Topology("complete"))
-    pack: PromptPack = field(default_factory=load_pack)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.rounds < 1:
-            raise UsageError(f"rounds must be at least 1, found {self.rounds}.")
-        self.pack.framing(self.instruction)
 
 
 @dataclass(slots=True)
 class _Team:
     """State of one discussion between rounds."""
 
-    private: list[str | None]
-    public: list[str | None]
-    shared: list[list[str]]  # own note ids on the table, by agent
+    private: list[Answer]
+    public: list[Answer]
+    shared: list[list[str]]  # own note ids that were offered, by agent
     table: list[tuple[int, int]]  # (agent, note index) in order of appearance
     may_read: list[
         set[int]
     ]  # agents whose notes this agent may read (cumulative where neighbours are redrawn)
+    doubts: dict[int, str]  # reasons against the leading answer, given in the round before
 
 
 async def discuss(
@@ -83,7 +50,7 @@ async def discuss(
     ask : Ask
         Sends a call. An exception it raises is stored as a failed call.
     protocol : Protocol
-        Rounds, instruction, topology, wording, seed.
+        Rounds, instruction, topology, wording, seed, intervention.
     epoch : int
         Number of the repetition, from 1.
     on_round : callable, optional
@@ -95,68 +62,95 @@ async def discuss(
     list of Row
         N (1 + T) rows, by round and agent. Agents are "0" to "N-1"; prompts number them from 1.
 
+    Raises
+    ------
+    UsageError
+        The protocol does not fit the task (`Protocol.check`).
+
     Notes
     -----
-    Round 0 carries no instruction, and neither do its metadata: a cache in the transport then makes all
-    instructions of a setting start from the same independent answers. ``{own}`` in a prompt is the agent's
+    Round 0 carries no instruction and no intervention, and neither do its metadata: a cache in the transport then
+    makes all arms of an experiment start from the same independent answers. ``{own}`` in a prompt is the agent's
     previous private answer. The probe is a call of its own on the public call's input; the PRIVATE line of
     the public reply stands in for a probe without an answer, and the row says so (`private_source` = joint,
     with the probe's own status).
+
+    Where answers are free text, rows hold canonical opinions (`abilene.tasks.freetext.canonical`) and prompts show
+    what was literally said.
     """
+    protocol.check(task)
     n = task.team_size
-    protocol.topology.check(n)
     rows: list[Row] = []
-    calls = [_call(task, protocol, i, 0, "round0", epoch, View(), ()) for i in range(n)]
+    calls = [_call(task, protocol, i, 0, "round0", epoch, View(), []) for i in range(n)]
+    first: list[Answer] = []
     for i, done in enumerate(await _ask_all(ask, calls)):
-        rows.append(_first_row(task, i, epoch, done, read_reply(done, calls[i].format)))
+        reply = read_reply(done, calls[i].format)
+        first.append(_answer(task, reply["ANSWER"]))
+        rows.append(_first_row(task, i, epoch, done, first[i], reply))
     team = _Team(
-        private=[row.private for row in rows],
-        public=[row.public for row in rows],
+        private=first,
+        public=list(first),
         shared=[[] for _ in range(n)],
         table=[],
         may_read=[{i} for i in range(n)],
+        doubts={},
     )
+    if protocol.change.table == "everything":
+        team.table = [(i, k) for i in range(n) for k in range(len(task.private[i]))]
+        team.may_read = [set(range(n)) for _ in range(n)]
+        team.shared = [[note_id(k) for k in range(len(own))] for own in task.private]
     if on_round:
         on_round(0, rows)
     for t in range(1, protocol.rounds + 1):
-        new = await _round(task, ask, protocol, team, t, epoch)
-        rows.extend(new)
-        team.private = [row.private for row in new]
-        team.public = [row.public for row in new]
+        rows.extend(await _round(task, ask, protocol, team, t, epoch))
         if on_round:
             on_round(t, rows)
     return rows
 
 
 async def _round(task: Task, ask: Ask, protocol: Protocol, team: _Team, t: int, epoch: int) -> list[Row]:
-    n = task.team_size
-    seen = [protocol.topology.observed(i, n, seed=protocol.seed, key=(task.id, epoch, t)) for i in range(n)]
-    views, favors, calls = [], [], []
+    n, change = task.team_size, protocol.change
+    near = [protocol.topology.observed(i, n, seed=protocol.seed, key=(task.id, epoch, t)) for i in range(n)]
+    seen = near if change.sees_answers(t) else [()] * n
+    tables, calls = [], []
     for i in range(n):
-        team.may_read[i] |= set(seen[i])
-        table = [(j, task.private[j][k]) for j, k in team.table if j in team.may_read[i]]
-        views.append(
-            View(
-                others=[(j, team.public[j]) for j in seen[i]],
-                board=[(j, note.text) for j, note in table],
-                own=team.private[i],
-            )
+        team.may_read[i] |= set(near[i])
+        readable = [] if change.table == "nothing" else team.table
+        tables.append([(j, task.private[j][k]) for j, k in readable if j in team.may_read[i]])
+        view = View(
+            others=[(j, team.public[j].text) for j in seen[i]],
+            board=[(j, note.text) for j, note in tables[i]],
+            own=team.private[i].text,
+            doubts={j: team.doubts[j] for j in seen[i] if j in team.doubts},
+            named=change.answers == "named",
         )
-        favors.append(favored(task.options, _evidence(task, i, table)))
-        shared = tuple(team.shared[i])
-        calls.append(_call(task, protocol, i, t, "public", epoch, views[i], shared))
-        calls.append(_call(task, protocol, i, t, "probe", epoch, views[i], shared))
+        shown = [note for _, note in tables[i]]
+        calls.append(_call(task, protocol, i, t, "public", epoch, view, shown, team.shared[i]))
+        calls.append(_call(task, protocol, i, t, "probe", epoch, view, shown, team.shared[i]))
     done = await _ask_all(ask, calls)
-    rows = []
+    rows: list[Row] = []
+    new: list[tuple[Answer, Answer]] = []
+    team.doubts, offered = {}, []
     for i in range(n):
         said, thought = done[2 * i], done[2 * i + 1]
         reply = read_reply(said, calls[2 * i].format)
-        probe = read_reply(thought, calls[2 * i + 1].format)["ANSWER"]
-        public, joint = reply["PUBLIC"], reply["PRIVATE"]
-        private, source = probe.value, Source.PROBE
-        if probe.status not in ANSWERED and joint.status in ANSWERED:
-            private, source = joint.value, Source.JOINT
+        probe = _answer(task, read_reply(thought, calls[2 * i + 1].format)["ANSWER"])
+        not_asked = Reading(None, Status.NOT_ASKED)
+        joint = _answer(task, reply.get("PRIVATE", not_asked))
+        public = _answer(task, reply.get("PUBLIC", not_asked))
+        private, source = probe, Source.PROBE
+        if probe.missing and not joint.missing:
+            private, source = joint, Source.JOINT
+        if change.statement is not None:
+            others = tuple(team.public[j] for j in seen[i])
+            public = change.statement(Turn(team.private[i], private, public, others))
+        new.append((private, public))
+        if "DOUBT" in reply and (doubt := reply["DOUBT"].value):
+            team.doubts[i] = doubt
         share = read_share(said.text, [note_id(k) for k in range(len(task.private[i]))], team.shared[i])
+        offered.append(share.id)
+        if change.table == "nothing":
+            share = ShareReading(None, share.status)  # nobody will read it: nothing is put on the table
         note = _note(task, i, share.id)
         rows.append(
             Row(
@@ -165,19 +159,20 @@ async def _round(task: Task, ask: Ask, protocol: Protocol, team: _Team, t: int, 
                 round=t,
                 agent=str(i),
                 truth=task.answer,
-                private=private,
+                private=private.opinion,
                 private_status=probe.status,
                 private_source=source,
-                joint_private=joint.value,
-                public=public.value,
+                joint_private=joint.opinion,
+                public=public.opinion,
                 public_status=public.status,
+                public_set=True if change.statement is not None else None,
                 observed=tuple(str(j) for j in seen[i]),
                 share=share.id,
                 share_status=share.status,
                 share_about=note.about if note else None,
                 share_text=note.text if note else None,
                 designed_accuracy=_designed(task),
-                view_favors=favors[i],
+                view_favors=favored(task.options, _evidence(task, i, tables[i])),
                 public_raw=said.text,
                 private_raw=thought.text,
                 public_error=said.error,
@@ -187,16 +182,26 @@ async def _round(task: Task, ask: Ask, protocol: Protocol, team: _Team, t: int, 
                 reasoning_tokens=_total(said.reasoning_tokens, thought.reasoning_tokens),
             )
         )
-    # Notes reach the table together, once the round is over: nobody reads them within it.
-    for i, row in enumerate(rows):
-        if row.share is not None:
-            team.shared[i].append(row.share)
-            team.table.append((i, int(row.share[1:]) - 1))
+    # Notes and statements reach the others together, once the round is over: nobody reads them within it.
+    for i, share_id in enumerate(offered):
+        if share_id is not None:
+            team.shared[i].append(share_id)
+            team.table.append((i, int(share_id[1:]) - 1))
+    team.private = [private for private, _ in new]
+    team.public = [public for _, public in new]
     return rows
 
 
-def _first_row(task: Task, i: int, epoch: int, done: Completion, reply: Reply) -> Row:
-    answer = reply["ANSWER"]
+def _answer(task: Task, reading: Reading) -> Answer:
+    """A reading with the opinion that it counts as."""
+    text, status = reading.value, reading.status
+    if text is None or task.options:
+        return Answer(text, text, status)
+    opinion = canonical(text, task.answer, task.aliases)
+    return Answer(opinion, text, status) if opinion else Answer(None, None, Status.MISSING)
+
+
+def _first_row(task: Task, i: int, epoch: int, done: Completion, answer: Answer, reply: Reply) -> Row:
     count_correct = None
     if "COUNT" in reply:
         counted = read_counts(done.text, list(task.options))
@@ -209,10 +214,10 @@ def _first_row(task: Task, i: int, epoch: int, done: Completion, reply: Reply) -
         round=0,
         agent=str(i),
         truth=task.answer,
-        private=answer.value,
+        private=answer.opinion,
         private_status=answer.status,
         private_source=Source.ROUND0,
-        public=answer.value,
+        public=answer.opinion,
         public_status=answer.status,
         designed_accuracy=_designed(task),
         view_favors=favored(task.options, _evidence(task, i, [])),
@@ -233,10 +238,25 @@ def _call(
     kind: Kind,
     epoch: int,
     view: View,
-    shared: tuple[str, ...],
+    table: list[Note],
+    shared: Sequence[str] = (),
 ) -> Call:
-    framing = protocol.pack.framing(protocol.instruction) if t else ""
-    system, user, reply_format = render(protocol.pack, task, agent, kind, framing, view)
+    change, told = protocol.change, protocol.instruction_of(agent, task)
+    words = [protocol.personas.get(agent, "")]
+    if t:
+        words.append(protocol.pack.framing(told) if told else "")
+        if change.text is not None and change.instructs(agent):
+            words.append(protocol.pack.directive(change.text, t, protocol.rounds))
+    system, user, reply_format = render(
+        protocol.pack,
+        task,
+        agent,
+        kind,
+        " ".join(filter(None, words)),
+        view,
+        silent=0 < t <= change.silent,
+        doubt=change.doubt and 0 < t < protocol.rounds,
+    )
     metadata: dict[str, object] = {
         "task": task.id,
         "epoch": epoch,
@@ -247,13 +267,17 @@ def _call(
         "team_size": task.team_size,
         "options": list(task.options),
         "truth": task.answer,
+        "complete": _complete(task, agent, table),
         "format": [
             {"tag": line.tag, "values": list(line.values), "counts": list(line.counts)}
             for line in reply_format
         ],
     }
+    if not task.options:
+        metadata["aliases"] = list(task.aliases)
     if t:
-        metadata |= {"instruction": protocol.instruction, "own": view.own, "shared": list(shared)}
+        metadata |= {"instruction": told, "own": view.own, "shared": list(shared)}
+        metadata |= {} if change.name == "none" else {"intervention": change.name}
     return Call(kind, task.id, epoch, agent, t, system, user, reply_format, MappingProxyType(metadata))
 
 
@@ -273,6 +297,12 @@ async def _ask_all(ask: Ask, calls: list[Call]) -> list[Completion]:
 def _evidence(task: Task, agent: int, table: list[tuple[int, Note]]) -> list[Note]:
     """Distinct notes an agent can see: shared ones, its own, and others' on the table."""
     return [*task.shared, *task.private[agent], *(note for j, note in table if j != agent)]
+
+
+def _complete(task: Task, agent: int, table: list[Note]) -> bool:
+    """Whether an agent can read every private note of the task."""
+    readable = {note.text for note in (*task.private[agent], *table)}
+    return all(note.text in readable for own in task.private for note in own)
 
 
 def _note(task: Task, agent: int, share: str | None) -> Note | None:

@@ -10,13 +10,12 @@ below an empty tag may as well be commentary. A reply that is one JSON object co
 from __future__ import annotations
 
 import re
-import string
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from abilene.records.schema import ANSWERED, Status
+from abilene.tasks.freetext import normalise
 from abilene.team.call import Completion, Line
 from abilene.team.lines import own_part, strip_thought, tagged
 from abilene.team.matching import abstains, is_placeholder, matcher, peel, refuses, tidy
@@ -217,44 +216,6 @@ def clean(text: str) -> str:
                 text = inner.strip()
         if text == before:
             return text
-
-
-def normalise(text: str) -> str:
-    """Key of a free answer: lower case, no punctuation, no articles, single spaces.
-
-    Articles and punctuation stay where nothing else is left, so that no answer has an empty key unless it is
-    blank.
-
-    Examples
-    --------
-    >>> normalise("The  U.S. Senate!")
-    'us senate'
-    """
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    bare = "".join(
-        c
-        for c in folded
-        if (c not in string.punctuation and unicodedata.category(c)[0] not in "PC") or c.isspace()
-    )
-    words = " ".join(re.sub(r"\b(?:a|an|the)\b", " ", bare).split())
-    return words or " ".join(bare.split()) or " ".join(folded.split())
-
-
-def same_opinion(a: str, b: str, aliases: Iterable[str] = ()) -> bool:
-    """Whether two free answers are one opinion: alike after `normalise`, or both among the aliases.
-
-    Examples
-    --------
-    >>> same_opinion("the USA", "U.S.A.")
-    True
-    >>> same_opinion("USA", "America", aliases=["United States", "USA", "America"])
-    True
-    """
-    x, y = normalise(a), normalise(b)
-    if x == y:
-        return True
-    names = {normalise(alias) for alias in aliases}
-    return x in names and y in names
 
 
 # Other lines ---------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ OWN_COLUMNS = tuple(
 )
 _OWN_TYPES: dict[str, Any] = {
     "designed_accuracy": pl.Float64,
+    "public_set": pl.Boolean,
     **dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens"), pl.Int64),
 }
 _SHARE = re.compile(r"[Pp](\d+)")
