@@ -15,38 +15,18 @@ from typing import Any, Literal
 
 from abilene.errors import UsageError
 from abilene.records.loaded import replacing
-from abilene.tasks.factory import (
-    CONDITIONS,
-    Condition,
-    Filter,
-    Reason,
-    Recipe,
-    Trial,
-    count,
-    duplicate_of,
-    full_view,
-    hidden_view,
-    trial_agent,
-)
-from abilene.tasks.journal import Answered, Generated, Journal
+from abilene.tasks.factory import Entry, Recipe
+from abilene.tasks.journal import Journal
+from abilene.tasks.sieve import CONDITIONS, Filter, Reason, Trial, count, duplicate_of
 from abilene.tasks.structure import Candidate
 from abilene.team.call import Completion
+from abilene.team.execute import Answer, CallFailed, Executor, Generate, cancel
 from abilene.team.lines import strip_thought
-from abilene.team.prompts import PromptPack, View, load_pack, render
-from abilene.team.replies import read_reply
-
-Generate = Callable[[str], Awaitable[str]]
-"""Sends a request for a candidate and returns the reply. It may raise: the candidate is then left open."""
-Answer = Callable[[str, str], Awaitable[Completion]]
-"""Sends a system and a user prompt. An exception counts as a failed call."""
+from abilene.team.prompts import PromptPack, load_pack
 
 JOURNAL, TASKS, REJECTED = "journal.jsonl", "tasks.json", "rejected.jsonl"
 AHEAD = 8  # candidates asked for before the one being decided
 GIVE_UP = 5  # candidates in a row whose calls failed
-
-
-class CallFailed(Exception):
-    """A call that brought no reply; the message is fit to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,119 +105,6 @@ def counts(trials: Sequence[Trial]) -> dict[str, Any] | None:
         **{c: count(trials, c).as_dict() for c in CONDITIONS},
         "hidden_by_agent": [count(trials, "hidden", i).as_dict() for i in agents],
     }
-
-
-class Executor:
-    """Sends the calls of a factory, a limited number at a time, and keeps each in the journal as it returns.
-
-    Parameters
-    ----------
-    journal : Journal
-        Calls found there are not sent again.
-    answer : Answer
-        Who answers.
-    seed : int
-        Root of the order of the clues where one agent has them all.
-    pack : PromptPack, optional
-        The wording of round 0; the built-in one when left out.
-    connections : int
-        Calls at a time.
-    on_call : callable, optional
-        Called with the number of calls sent so far, whenever one returns.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        answer: Answer,
-        *,
-        seed: int = 0,
-        pack: PromptPack | None = None,
-        connections: int = 20,
-        on_call: Callable[[int], None] | None = None,
-    ) -> None:
-        if connections < 1:
-            raise UsageError(f"connections must be at least 1, found {connections}.")
-        self.journal, self.answer, self.seed = journal, answer, seed
-        self.pack = load_pack() if pack is None else pack
-        self.calls = 0
-        self._slots = asyncio.Semaphore(connections)
-        self._on_call = on_call
-
-    async def generate(self, number: int, prompt: str, generate: Generate) -> str:
-        """Reply for a candidate, from the journal or the generator; failures raise `CallFailed`."""
-        if number in self.journal.replies:
-            return self.journal.replies[number]
-        async with self._slots:
-            try:
-                reply = _whole(await generate(prompt))
-            except Exception as e:
-                raise CallFailed(_told(e)) from e
-            finally:
-                self._sent()
-        self.journal.add(Generated(number, reply))
-        return reply
-
-    async def execute(
-        self, candidate: Candidate, key: str, trials: int
-    ) -> tuple[tuple[Trial, ...], str | None]:
-        """Answer a candidate `trials` times in each condition.
-
-        Parameters
-        ----------
-        candidate : Candidate
-            The task; its structure must be sound.
-        key : str
-            Its id in the journal.
-        trials : int
-            Per condition. Trial k shows agent k mod N.
-
-        Returns
-        -------
-        trials : tuple of Trial
-            Those that were answered, readably or not.
-        error : str or None
-            A failure, where calls failed.
-        """
-        jobs = [self._trial(candidate, key, c, k) for c in CONDITIONS for k in range(trials)]
-        group = [asyncio.ensure_future(job) for job in jobs]
-        try:
-            done = await asyncio.gather(*group)
-        finally:
-            await _cancel(group)
-        return (
-            tuple(t for t in done if isinstance(t, Trial)),
-            next((t for t in done if isinstance(t, str)), None),
-        )
-
-    async def _trial(self, candidate: Candidate, key: str, condition: Condition, k: int) -> Trial | str:
-        agent = trial_agent(k, len(candidate.clues))
-        found = self.journal.answers.get((key, condition, k))
-        if found is None:
-            view = (
-                full_view(candidate, key, k, self.seed)
-                if condition == "full"
-                else hidden_view(candidate, key)
-            )
-            system, user, format = render(self.pack, view, agent, "round0", "", View())
-            async with self._slots:
-                try:
-                    done = await self.answer(system, user)
-                except Exception as e:
-                    return _told(e)
-                finally:
-                    self._sent()
-            if done.error is not None:
-                return done.error
-            reading = read_reply(done, format)["ANSWER"]
-            found = Answered(key, condition, k, reading.value, str(reading.status), _whole(done.text))
-            self.journal.add(found)
-        return Trial(condition, agent, None if found.value is None else found.value == candidate.answer)
-
-    def _sent(self) -> None:
-        self.calls += 1
-        if self._on_call:
-            self._on_call(self.calls)
 
 
 async def make_tasks(
@@ -328,9 +195,51 @@ async def make_tasks(
             # Requests under way are paid for: their replies serve the next start.
             await asyncio.gather(*asked.values(), return_exceptions=True)
         finally:
-            await _cancel(asked.values())
+            await cancel(asked.values())
         _save(out, outcomes)
         return Made(out, tuple(outcomes), run.calls, stopped)
+
+
+async def try_tasks(
+    entries: Sequence[Entry],
+    sieve: Filter,
+    answer: Answer,
+    *,
+    out: str | Path | None = None,
+    facts: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    pack: PromptPack | None = None,
+    connections: int = 20,
+    on_call: Callable[[int], None] | None = None,
+) -> dict[str, Outcome]:
+    """Execute the entries of a file that have no problem, as `make_tasks` executes candidates.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        From `abilene.tasks.factory.check_file`. Their texts are left as they are, the order of options included.
+    sieve, answer
+        What to keep, and who answers.
+    out : path, optional
+        A folder whose journal keeps the answers, so that a stopped check goes on; an edited task is tried anew.
+    facts, seed, pack, connections, on_call
+        See `make_tasks`.
+
+    Returns
+    -------
+    dict
+        Outcome by the entry's key; entries with problems are left out.
+    """
+    pack = load_pack() if pack is None else pack
+    identity = {"seed": seed, "prompts": pack.digest, **(facts or {})}
+    with Journal(None if out is None else Path(out) / JOURNAL, identity) as journal:
+        run = Executor(journal, answer, seed=seed, pack=pack, connections=connections, on_call=on_call)
+        outcomes = {}
+        for number, entry in enumerate(entries, start=1):
+            if entry.candidate is not None and not entry.problems:
+                key = f"{entry.key} {entry.digest}"
+                outcomes[entry.key] = await _execute(run, sieve, number, entry.candidate, key, None)
+        return outcomes
 
 
 async def _decide(
@@ -350,11 +259,17 @@ async def _decide(
         return Outcome(number, "rejected", reasons=(found,), reply=text)
     if twin := duplicate_of(found, kept):
         return Outcome(number, "rejected", found, (twin,), reply=text)
-    trials, error = await run.execute(found, f"{number:02d}", sieve.trials)
+    return await _execute(run, sieve, number, found, f"{number:02d}", text)
+
+
+async def _execute(
+    run: Executor, sieve: Filter, number: int, candidate: Candidate, key: str, reply: str | None
+) -> Outcome:
+    trials, error = await run.execute(candidate, key, sieve.trials)
     if error is not None:
-        return Outcome(number, "open", found, trials=trials, reply=text, error=error)
+        return Outcome(number, "open", candidate, trials=trials, reply=reply, error=error)
     reasons = tuple(sieve.judge(trials))
-    return Outcome(number, "rejected" if reasons else "kept", found, reasons, trials, text)
+    return Outcome(number, "rejected" if reasons else "kept", candidate, reasons, trials, reply)
 
 
 def _save(out: Path, outcomes: Sequence[Outcome]) -> None:
@@ -374,18 +289,82 @@ def _save(out: Path, outcomes: Sequence[Outcome]) -> None:
             temporary.write_text(text, encoding="utf-8")
 
 
-async def _cancel(group: Any) -> None:
-    pending = [t for t in group if not t.done()]
-    for task in pending:
-        task.cancel()
-    await asyncio.gather(*pending, return_exceptions=True)
+# Inspect -------------------------------------------------------------------------------------------------
 
 
-def _whole(text: str) -> str:
-    # Half a character (a lone surrogate) cannot be written as UTF-8; as an escape it stays visible.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+def connect(
+    model: str,
+    *,
+    base_url: str | None = None,
+    model_args: Mapping[str, Any] | None = None,
+    temperature: float = 0.7,
+    max_tokens: int | None = None,
+    connections: int = 20,
+) -> tuple[Generate, Answer]:
+    """The two kinds of call for an Inspect model.
 
+    Parameters
+    ----------
+    model : str
+        Any Inspect model, such as ``openai/gpt-4o-mini``. Simulated agents are refused: they do not read facts.
+    base_url, model_args, temperature, max_tokens, connections
+        As of a run (`abilene.evals.config.RunConfig`).
 
-def _told(error: Exception) -> str:
-    lines = str(error).split("\n")
-    return lines[0][:300] if isinstance(error, CallFailed) else f"{type(error).__name__}: {lines[0][:300]}"
+    Raises
+    ------
+    UsageError
+        The model cannot be set up.
+
+    Notes
+    -----
+    Nothing is cached: each trial is a draw of its own. With temperature 0 all trials of one agent's part are one.
+    """
+    from inspect_ai.model import ChatMessageSystem, ChatMessageUser, GenerateConfig, get_model
+
+    from abilene.errors import AbileneError
+    from abilene.evals.ask import describe_error, read_output
+    from abilene.evals.config import RunConfig
+    from abilene.records.schema import is_simulated
+
+    if is_simulated(model):
+        raise UsageError(
+            f"{model} does not read facts, so it can neither write nor try a task. Name a model."
+        )
+    config = RunConfig(model=model, base_url=base_url, model_args=model_args or {}, connections=connections)
+    try:
+        with config.environment():
+            made = get_model(
+                model,
+                base_url=base_url,
+                config=GenerateConfig(
+                    max_connections=connections,
+                    temperature=temperature,
+                    max_tokens=max_tokens,
+                    max_retries=config.max_retries,
+                    attempt_timeout=config.attempt_timeout,
+                ),
+                memoize=False,
+                **config.model_args,
+            )
+    except AbileneError:
+        raise
+    except Exception as e:
+        text = " ".join(str(getattr(e, "message", e)).split())
+        raise UsageError(f"The model {model!r} cannot be set up: {text}") from e
+
+    async def send(messages: list[Any]) -> Completion:
+        try:
+            return read_output(await made.generate(messages))
+        except Exception as e:
+            raise CallFailed(describe_error(e)) from e
+
+    async def answer(system: str, user: str) -> Completion:
+        return await send([ChatMessageSystem(content=system), ChatMessageUser(content=user)])
+
+    async def generate(prompt: str) -> str:
+        done = await send([ChatMessageUser(content=prompt)])
+        if done.error is not None:
+            raise CallFailed(done.error)
+        return done.text
+
+    return generate, answer

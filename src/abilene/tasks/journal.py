@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from abilene.errors import InputError
-from abilene.tasks.factory import Condition
+from abilene.tasks.sieve import Condition
 
 TrialKey = tuple[str, Condition, int]
 

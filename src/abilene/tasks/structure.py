@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -277,23 +277,23 @@ def _repeats(code: Code, field: str, texts: Iterable[str], key: Callable[[str], 
 
 
 def _giveaways(task: Candidate) -> list[Problem]:
-    wrong = [o for o in task.options if o != task.answer and o.strip()]
-    faults = []
-    if not task.answer.strip():
+    if task.answer not in task.options or len(set(task.options)) < 3:
         return []
+    wrong = [o for o in task.options if o != task.answer]
     stated = {"description": task.description}
     stated |= {f"shared_information[{k}]": t for k, t in enumerate(task.shared)}
+    faults = []
     for field, text in stated.items():
-        if _states(text, task.answer, wrong):
+        if _states(text, task.answer, task.options):
             found = f"tells the answer in so many words: {text!r}; leave that to be found out"
             faults.append(Problem("answer_stated", field, found))
     for k, clue in enumerate(task.clues):
         field = f"hidden_information[{k}]"
-        if _states(clue, task.answer, wrong):
+        if _states(clue, task.answer, task.options):
             found = f"tells the answer in so many words: {clue!r}; no clue may decide alone"
             faults.append(Problem("decisive_clue", field, found))
-        named = [o for o in task.options if _names(clue, o, task.options)]
-        if len(wrong) > 1 and all(o in named for o in wrong) and task.answer not in named:
+        named = _named(clue, task.options)
+        if named.issuperset(wrong) and task.answer not in named:
             found = f"names every wrong option and leaves {task.answer!r} over: {clue!r}; split it"
             faults.append(Problem("rules_out_all", field, found))
     return faults
@@ -323,13 +323,23 @@ def _option_key(option: str) -> str:
     return squeezed.rstrip(".") or squeezed
 
 
-def _name_pattern(option: str) -> str:
-    """The option's name as a whole word, however it is spaced."""
-    words = r"\s+".join(re.escape(w) for w in option.split())
-    return rf"(?<!\w){words}(?!\w)"
+def _marked(text: str, options: Sequence[str]) -> str:
+    """A text with each option's name, however it is spaced, replaced by one character of its own (see `_mark`).
+
+    Longest names first, so that "Mr. X" is not found in "Mr. X's son"; and no full stop of a name is left that could
+    be taken for the end of a sentence.
+    """
+    for option in sorted({o for o in options if o.strip()}, key=len, reverse=True):
+        words = r"\s+".join(re.escape(w) for w in option.split())
+        text = re.sub(rf"(?<!\w){words}(?!\w)", _mark(options.index(option)), text, flags=re.IGNORECASE)
+    return text
 
 
-def _short_name(option: str, options: Iterable[str]) -> str | None:
+def _mark(k: int) -> str:
+    return chr(0xE000 + k % 6400)  # the private use area
+
+
+def _short_name(option: str, options: Sequence[str]) -> str | None:
     """The one word in which an option differs from all the others (B of "Site B"), where they are built alike."""
     split = [o.split() for o in options]
     if len({len(words) for words in split}) != 1 or len(split[0]) < 2:
@@ -338,16 +348,17 @@ def _short_name(option: str, options: Iterable[str]) -> str | None:
     return option.split()[differ[0]] if len(differ) == 1 else None
 
 
-def _names(text: str, option: str, options: Iterable[str]) -> bool:
-    """Whether a text names an option, in full or by the word that sets it apart."""
-    if re.search(_name_pattern(option), text, re.IGNORECASE):
-        return True
-    short = _short_name(option, options)
-    if short is None:
-        return False
-    # In its own case, and "A" and "I" in the middle of a sentence only, where they are no article or pronoun.
-    before = r"(?<=[\w,] )" if short in ("A", "I") else r"(?<!\w)"
-    return bool(re.search(rf"{before}{re.escape(short)}(?!\w)", text))
+def _named(text: str, options: Sequence[str]) -> set[str]:
+    """Options that a text names, in full or by the word that sets them apart."""
+    marked = _marked(text, options)
+    found = {o for k, o in enumerate(options) if _mark(k) in marked}
+    for option in options:
+        if short := _short_name(option, options):
+            # In its own case, and "A" and "I" in the middle of a sentence only, where they are no article or pronoun.
+            before = r"(?<=[\w,] )" if short in ("A", "I") else r"(?<!\w)"
+            if re.search(rf"{before}{re.escape(short)}(?!\w)", marked):
+                found.add(option)
+    return found
 
 
 _RIGHT = (
@@ -364,9 +375,12 @@ _NOT = re.compile(r"\b(?:not|never|avoid|against|rather\s+than|instead\s+of)\b|n
 _END = re.compile(r"[.!?](?:\s|$)|\n")
 
 
-def _states(text: str, answer: str, wrong: Iterable[str]) -> bool:
+def _states(text: str, answer: str, options: Sequence[str]) -> bool:
     """Whether a text says in so many words that an option is the one to choose."""
-    name = rf"[\"'“‘*]*{_name_pattern(answer)}[\"'”’*]*"
+    text = _marked(text, options)
+    own = _mark(options.index(answer))
+    others = {_mark(k) for k, o in enumerate(options) if o != answer}
+    name = rf"[\"'“‘*]*{own}[\"'”’*]*"
     ways = (
         rf"{name}\s+{_IS}\s+{_ADVERB}the\s+{_RIGHT}\s+{_CHOICE}\b",
         rf"{name}\s+{_IS}\s+{_ADVERB}(?:the\s+)?(?:correct|right|answer|solution)(?=\s*(?:[.,;!)]|$))",
@@ -379,9 +393,7 @@ def _states(text: str, answer: str, wrong: Iterable[str]) -> bool:
             start = max((e.end() for e in _END.finditer(text, 0, m.start())), default=0)
             end = next((e.start() for e in _END.finditer(text, m.end())), len(text))
             # "Choose West, East or North" is the question, and "do not choose West" the opposite.
-            asks = k == len(ways) - 1 and any(
-                re.search(_name_pattern(o), text[start:end], re.IGNORECASE) for o in wrong
-            )
+            asks = k == len(ways) - 1 and not others.isdisjoint(text[start:end])
             if not asks and not _NOT.search(text[start : m.end()]):
                 return True
     return False
