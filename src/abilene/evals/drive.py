@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import logging
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -164,7 +165,7 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
         watching(session),
         config.environment(),
         environment(INSPECT_CACHE_DIR=str((out / "cache").resolve())),
-        _rare_collections(),
+        _lean(),
         contextlib.redirect_stdout(sys.stderr),  # stdout is for results
     ):
         try:
@@ -197,16 +198,22 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
 
 
 @contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Let Python look for reference cycles less often: logs hold very many small objects, none of them garbage."""
-    before = gc.get_threshold()
+def _lean() -> Iterator[None]:
+    """Spare two things that cost a fifth of the CPU time.
+
+    Python looks for reference cycles less often (a log holds very many small objects, none of them garbage), and
+    Inspect's trace of every single step is not written.
+    """
+    thresholds, disabled = gc.get_threshold(), logging.root.manager.disable
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
+    logging.disable(logging.INFO - 1)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        logging.disable(disabled)
+        gc.set_threshold(*thresholds)
         gc.unfreeze()
 
 

@@ -8,8 +8,8 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import TaskState
 
 from abilene.evals.solver import STORE, unpack_rows
-from abilene.records.derive import derive
-from abilene.records.schema import Row, frame
+from abilene.records.schema import Row
+from abilene.theory.kernel import plurality
 
 
 def verdict(rows: list[Row], rounds: int) -> tuple[float, float, float]:
@@ -29,12 +29,20 @@ def verdict(rows: list[Row], rounds: int) -> tuple[float, float, float]:
         not or there is a tie; gain is their difference. All three are NaN where either is undefined: nobody
         answered, or the last round is absent.
     """
-    if max((r.round for r in rows), default=-1) == rounds:
-        data = derive(frame(rows, {})).settings[0]
-        if data.vote_correct.size:
-            vote, final = float(data.vote_correct[0]), float(data.discussion_correct[0])
-            return vote, final, final - vote
-    return math.nan, math.nan, math.nan
+    votes = [_correct([r for r in rows if r.round == t]) for t in (0, rounds)]
+    if None in votes:
+        return math.nan, math.nan, math.nan
+    vote, final = float(bool(votes[0])), float(bool(votes[1]))
+    return vote, final, final - vote
+
+
+def _correct(rows: list[Row]) -> bool | None:
+    """Whether the unique plurality of one round is correct; None where nobody answered, or nobody was there.
+
+    The same rule as in `abilene.records.derive` (a test holds them together), which is made for whole records.
+    """
+    answers = [r.public for r in rows if r.public is not None]
+    return plurality(answers) == rows[0].truth if answers else None
 
 
 @scorer(

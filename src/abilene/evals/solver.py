@@ -74,17 +74,25 @@ def discussion(
             model.api.agent.check(task.team_size)
         ask = Asker(model, reasoning_config(str(model), reasoning), reasoning)
 
+        kept: list[Row] = []
+
         def keep(t: int, rows: list[Row]) -> None:
             if ask.stop is not None:
                 # Calls of this round were not sent; its rows would say nothing about the agents.
                 raise ask.stop
-            state.store.set(STORE, {"rows": pack_rows(rows), "unconstrained": list(ask.free)})
-            state.messages = messages(task, rows)
+            kept[:] = rows
             transcript().info(round_table([r for r in rows if r.round == t]), source="abilene")
 
-        rows = await discuss(task, ask, protocol, epoch=state.epoch, on_round=keep)
-        final = plurality([r.public for r in rows if r.round == protocol.rounds and r.public is not None])
-        state.output = ModelOutput.from_content(model=str(model), content=final or "(no unique majority)")
+        try:
+            await discuss(task, ask, protocol, epoch=state.epoch, on_round=keep)
+        finally:
+            # Also where a limit ended the discussion early. (Not after each round: Inspect compares the whole
+            # store around every span.)
+            state.store.set(STORE, {"rows": pack_rows(kept), "unconstrained": list(ask.free)})
+            state.messages = messages(task, kept)
+        last = [r.public for r in kept if r.round == protocol.rounds and r.public is not None]
+        final = plurality(last) or "(no unique majority)"
+        state.output = ModelOutput.from_content(model=str(model), content=final)
         state.completed = True
         return state
 
