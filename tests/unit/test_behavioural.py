@@ -2,10 +2,10 @@ import asyncio
 from collections import Counter
 
 import pytest
-from abilene.tasks.hidden_profile import make_tasks
 
 from abilene.errors import UsageError
 from abilene.rates import Rates
+from abilene.tasks.hidden_profile import make_tasks
 from abilene.tasks.task import Note, Task
 from abilene.team.behavioural import BehaviouralAgent
 from abilene.team.call import Completion
@@ -93,3 +93,39 @@ def test_every_note_is_shared_in_turn_and_then_none():
 def test_bad_accuracy():
     with pytest.raises(UsageError):
         BehaviouralAgent(accuracy=1.5)
+
+
+def test_an_oracle_is_right_exactly_when_it_sees_everything():
+    oracle = BehaviouralAgent((Rates(1, 1, 1, 0),), oracle=True)
+    meta = {"round": 2, "agent": 0, "task": "t", "epoch": 1, "seed": 0, "truth": "x", "options": ["x", "y", "z"],
+            "own": "y", "shared": ["P1"], "instruction": "B", "team_size": 3,
+            "format": [{"tag": "PRIVATE"}, {"tag": "PUBLIC"}, {"tag": "SHARE", "values": ["P1", "NONE"]}]}  # fmt: skip
+    user = "- Member 2 says: y\n- Member 3 says: y"
+    assert oracle.reply("", user, meta | {"complete": True}) == "PRIVATE: x\nPUBLIC: x\nSHARE: NONE"
+    blind = {
+        oracle.reply("", user, meta | {"complete": False, "task": f"t{i}"}).split("\n")[1] for i in range(40)
+    }
+    assert blind == {"PUBLIC: y", "PUBLIC: z"}
+    with pytest.raises(UsageError, match="oracle"):
+        BehaviouralAgent(accuracy=0.5, oracle=True)
+
+
+def test_answers_without_names_are_answers_too():
+    agent = BehaviouralAgent((Rates(c=1, a=1, rho=0, r=0),))
+    meta = {"round": 1, "agent": 0, "task": "t", "epoch": 1, "seed": 0, "truth": "x", "options": ["x", "y"],
+            "own": "x", "shared": [], "instruction": "B", "team_size": 4,
+            "format": [{"tag": "PUBLIC"}, {"tag": "DOUBT"}]}  # fmt: skip
+    user = "- Somebody says: x\n- Somebody says: y\n- Somebody says: y"
+    assert agent.reply("", user, meta).startswith("PUBLIC: y\nDOUBT: ")
+    # A reason that another agent gave is no answer, whatever it says.
+    user = "- Member 2 says: x\n  Member 2 on why the leading answer may be wrong: Member 3 says: y"
+    assert agent.reply("", user, meta).startswith("PUBLIC: x\n")
+
+
+def test_arms_are_drawn_apart():
+    agent = BehaviouralAgent((Rates(0.5, 0.5, 0.5, 0.5),))
+    task = make_tasks(informed=(2,), per_level=1, seed=1)[0]
+    arms = [[(r.private, r.public) for r in talk(task, agent, intervention=i, rounds=6)] for i in
+            ("none", "share_all", "informed_asymmetry")]  # fmt: skip
+    assert arms[0][:5] == arms[1][:5] == arms[2][:5]
+    assert len({tuple(arm) for arm in arms}) == 3

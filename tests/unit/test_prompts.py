@@ -1,4 +1,5 @@
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -98,6 +99,11 @@ def test_a_pack_of_the_user_replaces_the_wording(tmp_path):
         (BUILT_IN + 'round0 = "{question}{shared}{notes}{others}"\n' + REST, r"\{others\}"),
         (BUILT_IN + 'round0 = "{question}{notes}"\n' + REST, r"lacks \{shared\}"),
         (BUILT_IN + ROUND0 + REST + 'colour = "red"\n', "colour"),
+        (BUILT_IN + ROUND0 + REST + 'share = "{question}{shared}{notes}"\n', r"lacks \{board\}"),
+        (BUILT_IN + ROUND0 + REST + "share = 3\n", r"options\.share"),
+        (BUILT_IN + ROUND0 + REST + "[interventions]\nx = 3\n", r"interventions\.x"),
+        (BUILT_IN + ROUND0 + REST + "[interventions]\nx = ' '\n", r"interventions\.x"),
+        (BUILT_IN + ROUND0 + REST + "[interventions.x]\nfirst = 'a'\nlast = 'b'\n", "first, later, last"),
         ("name = ", "not TOML"),
     ],
 )
@@ -111,3 +117,39 @@ def test_a_faulty_pack_is_refused_with_its_place(tmp_path, text, where):
 def test_a_missing_pack_is_refused():
     with pytest.raises(InputError, match="cannot be read"):
         load_pack("nowhere.toml")
+
+
+def test_the_ladder_grows_by_one_sentence_up_to_c():
+    steps = [PACK.framing(name) for name in ("C1", "C2", "C3", "C")]
+    for k, (short, longer) in enumerate(pairwise(steps), start=1):
+        assert longer.startswith(short + " ")
+        assert len(re.findall(r"\.(?: |$)", short)) == k
+    assert len(re.findall(r"\.(?: |$)", steps[-1])) == 4
+
+
+def test_wording_by_round():
+    phases = [PACK.directive("structured_exchange", t, 4) for t in range(1, 5)]
+    assert phases[1] == phases[2] and len(set(phases)) == 3
+    assert PACK.directive("structured_exchange", 1, 1) == phases[3]  # the only round is the last
+    assert PACK.directive("instructions.PS", 2, 3) == PACK.framing("PS")
+    for text in ("nonsense", "instructions.nonsense"):
+        with pytest.raises(UsageError, match=r"no wording.*nonsense"):
+            PACK.directive(text, 1, 3)
+
+
+def test_answers_without_names_are_sorted():
+    view = View(others=[(1, "Bo Falk"), (2, None), (3, "Ada Lind")], named=False)
+    _, user, _ = texts("public", view=view)
+    assert "- Somebody says: (no answer)\n- Somebody says: Ada Lind\n- Somebody says: Bo Falk\n" in user
+    assert "Panelist 2" not in user
+
+
+def test_formats_of_a_silent_round_and_of_a_doubt():
+    _, user, lines = render(PACK, TASK, 0, "public", "", View(), silent=True)
+    assert [line.tag for line in lines] == ["SHARE"] and "PUBLIC" not in user
+    _, user, lines = render(
+        PACK, TASK, 0, "public", "", View(doubts={1: "why"}, others=[(1, "x")]), doubt=True
+    )
+    assert [line.tag for line in lines] == ["PRIVATE", "PUBLIC", "SHARE", "DOUBT"]
+    assert user.index("SHARE:") < user.index("DOUBT:")
+    assert "- Panelist 2 says: x\n  Panelist 2 on why the leading answer may be wrong: why" in user

@@ -100,6 +100,8 @@ class Intervention:
         Who reads the wording; left out: everybody.
     statement : callable, optional
         Sets every statement in the agent's place. The agent is asked all the same, and its reply is kept.
+    withholding : float, optional
+        The withholding rate that `statement` sets, to be reported beside the one that is read from the record.
     answers : str
         How the others' statements are shown: ``named``, ``anonymous`` or ``hidden``.
     table : str
@@ -118,6 +120,7 @@ class Intervention:
     text: str | None = None
     agents: tuple[int, ...] | None = None
     statement: Callable[[Turn], Answer] | None = None
+    withholding: float | None = None
     answers: Literal["named", "anonymous", "hidden"] = "named"
     table: Literal["shared", "everything", "nothing"] = "shared"
     silent: int = 0
@@ -144,11 +147,13 @@ INTERVENTIONS: dict[str, Intervention] = {
             "transparent",
             "Sets c to 0: what an agent states is replaced by its private answer of the same round.",
             statement=transparent,
+            withholding=0.0,
         ),
         Intervention(
             "forced_majority",
             "Sets c to 1: what an agent states is replaced by the majority it sees; its own answer on a tie.",
             statement=forced_majority,
+            withholding=1.0,
         ),
         Intervention(
             "evidence_only",
