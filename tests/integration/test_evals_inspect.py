@@ -217,7 +217,11 @@ def test_foreign_logs_are_refused_by_name(name):
 
 
 def test_broken_logs_are_refused(tmp_path, log):
-    for name, content in {"empty.eval": b"", "cut.eval": log.read_bytes()[:900], "no.eval": b"PK nonsense"}.items():
+    for name, content in {
+        "empty.eval": b"",
+        "cut.eval": log.read_bytes()[:900],
+        "no.eval": b"PK nonsense",
+    }.items():
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(InputError, match=name):
@@ -233,7 +237,8 @@ def test_rates_per_agent_must_fit_the_team(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"c": 2}, {"c": "x"}, {"d": 1}, {"c": [0.1, 0.2], "a": [1, 1, 1]}, {"seed": 1.5}, {"accuracy": 7}]
+    "arguments",
+    [{"c": 2}, {"c": "x"}, {"d": 1}, {"c": [0.1, 0.2], "a": [1, 1, 1]}, {"seed": 1.5}, {"accuracy": 7}],
 )
 def test_wrong_rates_are_refused(arguments):
     with pytest.raises(UsageError):

@@ -40,7 +40,7 @@ class Plan:
     topology : str
         complete, ring, star, chain, random:Q, or the path of an adjacency file.
     intervention : str
-        Only ``none`` for now.
+        A name of `abilene.team.interventions.INTERVENTIONS`.
     prompts : str, optional
         Path of a prompt pack; left out: the built-in one.
     data : str, optional
@@ -75,8 +75,6 @@ class Plan:
     @cached_property
     def protocol(self) -> Protocol:
         """How the team discusses (checked)."""
-        if self.intervention != "none":
-            raise UsageError(f"Unknown intervention {self.intervention!r}. Known: none.")
         if self.reasoning is not None and self.reasoning not in REASONING:
             raise UsageError(f"Reasoning {self.reasoning!r}: choose one of {', '.join(REASONING)}.")
         return Protocol(
@@ -85,6 +83,7 @@ class Plan:
             topology=Topology.parse(self.topology),
             pack=load_pack(self.prompts),
             seed=self.seed,
+            intervention=self.intervention,
         )
 
     @cached_property
@@ -95,8 +94,7 @@ class Plan:
         for task in made:
             if faults := source.check(task):
                 raise UsageError(f"{self.benchmark} made a faulty task: {faults[0]}")
-        for n in {task.team_size for task in made}:
-            self.protocol.topology.check(n)
+            self.protocol.check(task)
         return made
 
     @cached_property

@@ -31,7 +31,10 @@ def hidden_profile(
     prompts: str | None = None,
     reasoning: str | bool | None = None,
 ) -> InspectTask:
-    """Two candidates; only the pooled notes favor the stronger. Arguments: see `abilene.evals.plan.Plan`."""
+    """Two candidates; only the pooled notes favor the stronger.
+
+    Arguments: see `abilene.evals.plan.Plan`.
+    """
     return make_task(
         Plan(
             benchmark="hidden_profile",
@@ -50,8 +53,8 @@ def hidden_profile(
 
 @task
 def hiddenbench(
-    data: str = "hiddenbench.json",
     instruction: str = "B",
+    data: str | None = None,
     team_size: int | None = None,
     rounds: int = 3,
     tasks: int | None = None,
@@ -61,12 +64,83 @@ def hiddenbench(
     prompts: str | None = None,
     reasoning: str | bool | None = None,
 ) -> InspectTask:
-    """The published HiddenBench tasks from a file. Arguments: see `abilene.evals.plan.Plan`."""
+    """The published HiddenBench tasks; one clue per agent.
+
+    Arguments: see `abilene.evals.plan.Plan`.
+    """
     return make_task(
         Plan(
             benchmark="hiddenbench",
-            data=data,
             instruction=str(instruction),
+            data=data,
+            team_size=team_size,
+            rounds=rounds,
+            tasks=tasks,
+            seed=seed,
+            topology=topology,
+            intervention=intervention,
+            prompts=prompts,
+            reasoning=_level(reasoning),
+        )
+    )
+
+
+@task
+def musique(
+    instruction: str = "B",
+    data: str | None = None,
+    team_size: int = 5,
+    rounds: int = 3,
+    tasks: int | None = None,
+    seed: int = 0,
+    topology: str = "complete",
+    intervention: str = "none",
+    prompts: str | None = None,
+    reasoning: str | bool | None = None,
+) -> InspectTask:
+    """MuSiQue questions of several steps, each step known to another agent; free-text answers.
+
+    Arguments: see `abilene.evals.plan.Plan`.
+    """
+    return make_task(
+        Plan(
+            benchmark="musique",
+            instruction=str(instruction),
+            data=data,
+            team_size=team_size,
+            rounds=rounds,
+            tasks=tasks,
+            seed=seed,
+            topology=topology,
+            intervention=intervention,
+            prompts=prompts,
+            reasoning=_level(reasoning),
+        )
+    )
+
+
+@task
+def medeinst(
+    instruction: str = "B",
+    data: str | None = None,
+    team_size: int = 5,
+    rounds: int = 3,
+    tasks: int | None = None,
+    seed: int = 0,
+    topology: str = "complete",
+    intervention: str = "none",
+    prompts: str | None = None,
+    reasoning: str | bool | None = None,
+) -> InspectTask:
+    """MedEinst case pairs: one finding, held by some, turns the diagnosis.
+
+    Arguments: see `abilene.evals.plan.Plan`.
+    """
+    return make_task(
+        Plan(
+            benchmark="medeinst",
+            instruction=str(instruction),
+            data=data,
             team_size=team_size,
             rounds=rounds,
             tasks=tasks,
@@ -85,7 +159,12 @@ def _level(reasoning: str | bool | None) -> str | None:
 
 
 #: Inspect task by benchmark.
-TASKS: dict[str, Callable[..., InspectTask]] = {"hidden_profile": hidden_profile, "hiddenbench": hiddenbench}
+TASKS: dict[str, Callable[..., InspectTask]] = {
+    "hidden_profile": hidden_profile,
+    "hiddenbench": hiddenbench,
+    "musique": musique,
+    "medeinst": medeinst,
+}
 
 
 def arguments(benchmark: str, plan: Plan) -> dict[str, Any]:
@@ -118,5 +197,7 @@ __all__ = [
     "hidden_profile",
     "hiddenbench",
     "local",
+    "medeinst",
+    "musique",
     "team_verdict",
 ]
