@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from abilene.cli import logs, run, theory
+from abilene.cli import lists, logs, run, tasks, theory
 
 
 def register(app: typer.Typer) -> None:
@@ -13,4 +13,6 @@ def register(app: typer.Typer) -> None:
     app.command()(logs.estimate)
     app.command()(logs.audit)
     app.command()(logs.convert)
+    app.command()(lists.interventions)
     app.add_typer(theory.app, name="theory")
+    app.add_typer(tasks.app, name="tasks")

@@ -49,6 +49,10 @@ def run(
         Path | None,
         typer.Option("--out", help="The run's folder; the same command goes on with the same run."),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check everything and forecast calls, tokens and price; ask nothing."),
+    ] = False,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
@@ -83,8 +87,30 @@ def run(
         temperature=temperature,
         attempt_timeout=attempt_timeout,
     )
+    if dry_run:
+        _forecast(config, json)
+        return
     result = drive(config)
     _report(result, json=json, seed=seed)
+
+
+def _forecast(config: Any, json: bool) -> None:
+    from dataclasses import asdict
+
+    from abilene.evals.forecast import forecast
+
+    found = forecast(config)
+    if json:
+        print_json(asdict(found))
+        return
+    out.print(f"calls          {found.calls}")
+    out.print(f"input tokens   about {found.input_tokens}")
+    out.print(
+        f"output tokens  about {found.output_tokens}, for replies in the exact format and without reasoning"
+    )
+    out.print(f"price          {'not known' if found.usd is None else f'about {found.usd:.2f} USD'}")
+    if found.reason:
+        talk.print(found.reason, markup=False)
 
 
 def _report(result: Any, *, json: bool, seed: int) -> None:

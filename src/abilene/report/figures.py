@@ -97,7 +97,11 @@ def phase_figure(diagram: xr.Dataset) -> Any:
         layers.append(rule.mark_rule(color="white", strokeDash=[5, 4]).encode(y=alt.Y("c:Q", scale=unit)))
         layers.append(
             rule.mark_text(
-                align="right", color="white", baseline=baseline, dy=-3 if baseline == "bottom" else 3, fontSize=12
+                align="right",
+                color="white",
+                baseline=baseline,
+                dy=-3 if baseline == "bottom" else 3,
+                fontSize=12,
             ).encode(x=alt.X("at:Q", scale=unit), y=alt.Y("c:Q", scale=unit), text="label:N")
         )
     attrs = diagram.attrs

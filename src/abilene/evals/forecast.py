@@ -1,0 +1,118 @@
+"""What a run will take, before it starts: calls, tokens, price."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from abilene.errors import UsageError
+from abilene.evals.config import RunConfig
+from abilene.evals.plan import Plan
+from abilene.tasks import Task
+from abilene.team.behavioural import BehaviouralAgent
+from abilene.team.call import Call, Completion
+from abilene.team.protocol import discuss
+
+#: Characters of a token, about: English text in today's tokenizers.
+TOKEN = 4.0
+#: Tasks of a plan that are rehearsed.
+SAMPLE = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What a run will take.
+
+    Attributes
+    ----------
+    calls : int
+        Exact, if every call is answered at the first attempt.
+    input_tokens, output_tokens : int
+        From rehearsed discussions at 4 characters a token. Replies are those of the exact format: a model that
+        explains itself, or reasons, writes more.
+    usd : float or None
+        Price; None where prices are not known, with the reason.
+    reason : str or None
+        Why there is no price.
+    """
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float | None
+    reason: str | None
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: float = 0.0
+    read: float = 0.0
+    written: float = 0.0
+
+    def add(self, other: _Tally, weight: float = 1.0) -> None:
+        self.calls += weight * other.calls
+        self.read += weight * other.read
+        self.written += weight * other.written
+
+
+def forecast(config: RunConfig) -> Forecast:
+    """Rehearse some discussions of every instruction with simulated agents, in process, and count.
+
+    Round 0 is shared by all instructions, so it is counted once.
+
+    Raises
+    ------
+    UsageError, InputError
+        Whatever is wrong with the configuration.
+    """
+    total = _Tally()
+    for i, plan in enumerate(config.plans):
+        first, later = _rehearse(plan)
+        total.add(later)
+        if i == 0:
+            total.add(first)
+    read, written = round(total.read / TOKEN), round(total.written / TOKEN)
+    try:
+        price = config.known_price(config.model)
+    except UsageError as e:
+        return Forecast(
+            calls=round(total.calls), input_tokens=read, output_tokens=written, usd=None, reason=str(e)
+        )
+    return Forecast(
+        calls=round(total.calls),
+        input_tokens=read,
+        output_tokens=written,
+        usd=price.cost(read, written),
+        reason=None,
+    )
+
+
+def _rehearse(plan: Plan) -> tuple[_Tally, _Tally]:
+    """Totals of round 0 and of the discussion, over all tasks of a plan."""
+    first, later = _Tally(), _Tally()
+    by_size: dict[int, list[Task]] = {}
+    for task in plan.items:
+        by_size.setdefault(task.team_size, []).append(task)
+    for tasks in by_size.values():
+        step = max(1, len(tasks) // SAMPLE)
+        chosen = tasks[::step]
+        weight = len(tasks) / len(chosen)
+        for task in chosen:
+            a, b = asyncio.run(_hold(plan, task))
+            first.add(a, weight)
+            later.add(b, weight)
+    return first, later
+
+
+async def _hold(plan: Plan, task: Task) -> tuple[_Tally, _Tally]:
+    agent = BehaviouralAgent()
+    parts = _Tally(), _Tally()
+
+    async def ask(call: Call) -> Completion:
+        reply = agent.reply(call.system, call.user, call.metadata)
+        tally = parts[0 if call.round == 0 else 1]
+        tally.add(_Tally(1, len(call.system) + len(call.user), len(reply)))
+        return Completion(reply)
+
+    await discuss(task, ask, plan.protocol)
+    return parts
