@@ -13,12 +13,12 @@ from abilene.tasks.sieve import SAME_FACTS, Reason, duplicate_of, likeness
 from abilene.tasks.structure import Candidate, check_structure, read_entry
 
 WORD = st.text("abcdefghijklmnopqrstuvwxyzäßé東", min_size=2, max_size=8)
-# Option names: alike in all but one word, of one word, or of several; none is a part of another.
+# Option names: alike in all but one word, of one word, or of several; one inside another; with full stops.
 NAMES = st.sampled_from(
     [
         ("Site A", "Site B", "Site C"),
         ("Lab Alpha", "Lab Beta", "Lab Gamma", "Lab Delta"),
-        ("Mr. X", "Mrs. Y", "Dr. Z"),
+        ("Mr. X", "Mr. X's son", "Mrs. Y"),
         ("Town Hall (old)", "C++", "C#"),
         ("東京", "Zürich", "O'Hare", "100%"),
     ]
