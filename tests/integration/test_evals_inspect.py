@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from _data import data_file
 from inspect_ai import eval as inspect_eval
 from inspect_ai.log import read_eval_log
 from inspect_ai.model import (
@@ -23,7 +24,6 @@ from inspect_ai.model import (
 )
 from polars.testing import assert_frame_equal
 
-from _data import data_file
 from abilene.errors import InputError, UsageError
 from abilene.evals.ask import clean, describe_error, read_output
 from abilene.evals.behavioural import parse_agent

@@ -20,7 +20,7 @@ from inspect_ai._util.error import (
 from inspect_ai.log import EvalLog
 from inspect_ai.model import GenerateConfig, Model, get_model
 
-from abilene.errors import AbileneError, UsageError
+from abilene.errors import AbileneError, InputError, UsageError
 from abilene.evals import registry
 from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.client import use_fast_client
@@ -32,7 +32,7 @@ from abilene.evals.reasoning import reasoning_config
 from abilene.evals.session import Budget, Session, environment, watching
 from abilene.records.files import write_record
 from abilene.records.loaded import Loaded
-from abilene.records.schema import is_simulated
+from abilene.records.schema import frame, is_simulated
 
 RECORD = "rows.parquet"
 
@@ -121,7 +121,8 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
             session = Session(budget=budget, on_call=on_call)
             logs = _evaluate(config, plans, model, session)
         result = _collect(config, plans, model, session, logs)
-    if any(log.status == "cancelled" for log in logs):
+    if len(logs) < len(plans) or any(log.status == "cancelled" for log in logs):
+        # Inspect ends an interrupted set quietly; what is finished has been collected.
         raise KeyboardInterrupt
     return result
 
@@ -220,17 +221,20 @@ def _lean() -> Iterator[None]:
 def _collect(
     config: RunConfig, plans: tuple[Plan, ...], model: Model, session: Session, logs: list[EvalLog]
 ) -> RunResult:
-    paths = [Path(log.location.removeprefix("file://")) for log in logs]
-    parts = [read_eval(path) for path in paths]
     finished = {plan.instruction: (0, len(plan.items)) for plan in plans}
     facts: dict[str, Any] = {}
-    for path, part in zip(paths, parts, strict=True):
+    paths, parts = [], []
+    for path, part in _read_logs(config.folder, logs):
         told: dict[str, Any] = dict(part.metadata[str(path)])
         instruction: str = told["setting"]["instruction"]
+        if instruction in (f["setting"]["instruction"] for f in facts.values()):
+            continue  # what an interrupted start left behind
         finished[instruction] = (told["finished"], told["expected"])
         facts[path.name] = told
+        paths.append(path)
+        parts.append(part)
     loaded = Loaded(
-        record=pl.concat([p.record for p in parts]),
+        record=pl.concat([frame([], {}), *(p.record for p in parts)]),
         warnings=[w for p in parts for w in p.warnings],
         faults=[f for p in parts for f in p.faults],
         metadata={k: v for p in parts for k, v in p.metadata.items()},
@@ -260,6 +264,17 @@ def _collect(
         stopped=session.stopped,
         notes=notes,
     )
+
+
+def _read_logs(out: Path, logs: list[EvalLog]) -> Iterator[tuple[Path, Loaded]]:
+    """Logs of this start, then those of an instruction that was interrupted before its end, latest first."""
+    paths = [Path(log.location.removeprefix("file://")) for log in logs]
+    for path in paths:
+        yield path, read_eval(path)
+    for path in sorted(out.glob("*.eval"), reverse=True):
+        if path.name not in {p.name for p in paths}:
+            with contextlib.suppress(InputError):  # nothing had been written to it yet
+                yield path, read_eval(path)
 
 
 def _notes(config: RunConfig, model: str, loaded: Loaded) -> Iterator[str]:

@@ -84,7 +84,8 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
             )
         else:
             finished += 1
-    expected = int(facts.get("tasks", finished)) * (header.eval.config.epochs or 1)
+    planned = header.eval.dataset.sample_ids
+    expected = (facts["tasks"] if planned is None else len(planned)) * (header.eval.config.epochs or 1)
     absent = max(0, expected - finished)
     if absent:
         notes.add(
