@@ -37,6 +37,21 @@ def run(
     prompts: Annotated[
         Path | None, typer.Option(help="Prompt pack that replaces the built-in wording.")
     ] = None,
+    condition: Annotated[
+        str, typer.Option(help="hidden, or full (every agent holds every note).")
+    ] = "hidden",
+    instruction_share: Annotated[
+        float, typer.Option(help="Share of the agents that get the instruction.")
+    ] = 1.0,
+    agent_instruction: Annotated[
+        list[str] | None, typer.Option(metavar="AGENT=TEXT", help="Instruction of one agent (from 0).")
+    ] = None,
+    agent_model: Annotated[
+        list[str] | None, typer.Option(metavar="AGENT=MODEL", help="Model of one agent (from 0).")
+    ] = None,
+    personas: Annotated[
+        Path | None, typer.Option(help="Who agents are: TOML or JSON, text by agent.")
+    ] = None,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Stop before spending more.")] = None,
     price: Annotated[
         str | None, typer.Option(metavar="IN,OUT", help="USD per million tokens, where they are not known.")
@@ -78,6 +93,11 @@ def run(
         reasoning=reasoning,
         data=data,
         prompts=prompts,
+        condition=condition,
+        instruction_share=instruction_share,
+        agent_instructions=_by_agent(agent_instruction, "--agent-instruction"),
+        agent_models=_by_agent(agent_model, "--agent-model"),
+        personas=personas,
         seed=seed,
         max_cost=max_cost,
         price=None if price is None else _price(price),
@@ -177,6 +197,16 @@ def model_args(pairs: list[str]) -> dict[str, Any]:
         except ValueError:
             out[key] = text
     return out
+
+
+def _by_agent(pairs: list[str] | None, option: str) -> dict[str, str] | None:
+    out: dict[str, str] = {}
+    for pair in pairs or []:
+        agent, equals, text = pair.partition("=")
+        if not equals or not agent.strip().isdecimal() or not text.strip() or agent.strip() in out:
+            raise UsageError(f"{option} takes AGENT=..., agents numbered from 0, each once; found {pair!r}.")
+        out[agent.strip()] = text.strip()
+    return out or None
 
 
 def _price(text: str) -> tuple[float, float]:

@@ -19,6 +19,7 @@ from inspect_ai.model import (
 from inspect_ai.util import LimitExceededError, span
 
 from abilene.evals.plan import digest
+from abilene.evals.reasoning import reasoning_config
 from abilene.evals.session import RunStopped, current
 from abilene.team.call import Call, Completion
 
@@ -34,6 +35,10 @@ class Asker:
 
     Attributes
     ----------
+    model, others
+        The model of all agents, and those of single agents.
+    reasoning : str, optional
+        See `abilene.evals.reasoning`.
     stop : Exception, optional
         Why the discussion must end after the calls under way: a limit of the sample or of the run.
     free : list of bool
@@ -41,11 +46,11 @@ class Asker:
     """
 
     model: Model
-    config: GenerateConfig
     reasoning: str | None
+    others: Mapping[int, Model] = field(default_factory=dict)
     stop: Exception | None = None
     free: list[bool] = field(default_factory=list)
-    _policy: CachePolicy | None = None
+    _ways: dict[int, tuple[GenerateConfig, CachePolicy]] = field(default_factory=dict)
 
     async def __call__(self, call: Call) -> Completion:
         """Send one call; whatever goes wrong comes back as the completion's error."""
@@ -77,22 +82,26 @@ class Asker:
         return done
 
     async def _generate(self, call: Call) -> ModelOutput:
-        return await self.model.generate(
+        model = self.others.get(call.agent, self.model)
+        config, policy = self._way(model)
+        return await model.generate(
             [
                 ChatMessageSystem(content=call.system),
                 ChatMessageUser(content=call.user, metadata=dict(call.metadata)),
             ],
-            config=self.config,
-            cache=self._cache(),
+            config=config,
+            cache=policy,
         )
 
-    def _cache(self) -> CachePolicy:
-        # Inspect's key leaves out the model's arguments (rates, routing), which change the reply.
-        if self._policy is None:
-            arguments = {k: repr(v) for k, v in self.model.model_args.items()}
+    def _way(self, model: Model) -> tuple[GenerateConfig, CachePolicy]:
+        # By identity: two simulated agents of different rates have one name.
+        if id(model) not in self._ways:
+            # Inspect's cache key leaves out the model's arguments (rates, routing), which change the reply.
+            arguments = {k: repr(v) for k, v in model.model_args.items()}
             scopes = {"model_args": digest(arguments), "reasoning": self.reasoning or ""}
-            self._policy = CachePolicy(expiry=None, scopes=scopes)
-        return self._policy
+            policy = CachePolicy(expiry=None, scopes=scopes)
+            self._ways[id(model)] = reasoning_config(str(model), self.reasoning), policy
+        return self._ways[id(model)]
 
 
 def read_output(output: ModelOutput) -> Completion:

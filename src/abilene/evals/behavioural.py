@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from inspect_ai.model import ChatMessage, ChatMessageSystem, GenerateConfig, ModelAPI, ModelOutput
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageSystem,
+    GenerateConfig,
+    ModelAPI,
+    ModelOutput,
+    ModelUsage,
+)
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from abilene.errors import UsageError
@@ -13,7 +20,9 @@ from abilene.rates import Rates
 from abilene.team.behavioural import DEFAULT, BehaviouralAgent
 
 RATES = ("c", "a", "rho", "r")
-_KNOWN = (*RATES, "accuracy", "seed")
+_KNOWN = (*RATES, "accuracy", "oracle", "seed")
+#: Characters of a token, about: English text in today's tokenizers.
+TOKEN = 4.0
 
 
 def parse_agent(arguments: dict[str, Any]) -> BehaviouralAgent:
@@ -22,7 +31,8 @@ def parse_agent(arguments: dict[str, Any]) -> BehaviouralAgent:
     Parameters
     ----------
     arguments : dict
-        c, a, rho, r: a number for all agents, or one per agent (a list, or text with commas); accuracy; seed.
+        c, a, rho, r: a number for all agents, or one per agent (a list, or text with commas); accuracy; seed;
+        oracle (true or false), see `BehaviouralAgent`.
 
     Raises
     ------
@@ -49,7 +59,10 @@ def parse_agent(arguments: dict[str, Any]) -> BehaviouralAgent:
         raise UsageError(f"behavioural/agent: seed must be a whole number, found {seed!r}.")
     if accuracy is not None:
         accuracy = _numbers("accuracy", accuracy)[0]
-    return BehaviouralAgent(rates, accuracy=accuracy, seed=int(seed))
+    oracle = arguments.get("oracle", False)
+    if str(oracle).lower() not in ("true", "false"):
+        raise UsageError(f"behavioural/agent: oracle must be true or false, found {oracle!r}.")
+    return BehaviouralAgent(rates, accuracy=accuracy, seed=int(seed), oracle=str(oracle).lower() == "true")
 
 
 def _numbers(name: str, value: object) -> list[float]:
@@ -83,6 +96,8 @@ def describe(agent: BehaviouralAgent) -> str:
         out.append(f"{name}=" + ",".join(f"{v:g}" for v in shown))
     if agent.accuracy is not None:
         out.append(f"accuracy={agent.accuracy:g}")
+    if agent.oracle:
+        out.append("oracle")
     if agent.seed:
         out.append(f"seed={agent.seed}")
     return " ".join(out)
@@ -119,7 +134,11 @@ class BehaviouralAPI(ModelAPI):
             )
         system = "\n".join(m.text for m in input if isinstance(m, ChatMessageSystem))
         reply = self.agent.reply(system, input[-1].text, metadata)
-        return ModelOutput.from_content(model="behavioural/agent", content=reply)
+        output = ModelOutput.from_content(model="behavioural/agent", content=reply)
+        # What a model would have been billed for, at 4 characters a token: forecasts are checked against it.
+        read, written = (round(len(text) / TOKEN) for text in (system + input[-1].text, reply))
+        output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
+        return output
 
     def max_connections(self) -> int:
         """Nothing to wait for."""

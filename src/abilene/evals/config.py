@@ -33,7 +33,8 @@ class RunConfig:
 
     Parameters
     ----------
-    benchmark, tasks, team_size, rounds, seed, topology, intervention, prompts, data, reasoning
+    benchmark, tasks, team_size, rounds, seed, topology, intervention, prompts, data, reasoning, condition,
+    instruction_share, agent_instructions, personas, agent_models
         See `abilene.evals.plan.Plan`.
     instructions : tuple of str
         One setting each; all start from the same independent answers.
@@ -73,6 +74,11 @@ class RunConfig:
     reasoning: str | None = None
     data: str | Path | None = None
     prompts: str | Path | None = None
+    condition: str = "hidden"
+    instruction_share: float = 1.0
+    agent_instructions: Mapping[str, str] | None = None
+    personas: str | Path | None = None
+    agent_models: Mapping[str, str] | None = None
     seed: int = 0
     max_cost: float | None = None
     price: tuple[float, float] | None = None
@@ -106,7 +112,13 @@ class RunConfig:
                 "openai/gpt-4o-mini or openai-api/<name>/<model>."
             )
         if self.max_cost is not None:
-            self.known_price(self.model)
+            for model in self._models:
+                self.known_price(model)
+            if self.price is None and len({self.known_price(m) for m in self._models}) > 1:
+                raise UsageError(
+                    "The models of this team have different prices. Give the highest with --price IN,OUT, or limit "
+                    "tokens instead."
+                )
 
     @property
     def calls_at_a_time(self) -> int:
@@ -114,6 +126,10 @@ class RunConfig:
         if self.connections is not None:
             return self.connections
         return 8 if self.model.startswith("local/") else 40
+
+    @property
+    def _models(self) -> set[str]:
+        return {self.model, *(self.agent_models or {}).values()}
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
@@ -131,6 +147,11 @@ class RunConfig:
                 prompts=None if self.prompts is None else str(self.prompts),
                 data=None if self.data is None else str(self.data),
                 reasoning=self.reasoning,
+                condition=self.condition,
+                instruction_share=self.instruction_share,
+                agent_instructions=None if self.agent_instructions is None else dict(self.agent_instructions),
+                personas=None if self.personas is None else str(self.personas),
+                agent_models=None if self.agent_models is None else dict(self.agent_models),
             )
             for instruction in self.instructions
         )
@@ -139,7 +160,7 @@ class RunConfig:
     def identity(self) -> dict[str, Any]:
         """Everything that decides what is asked, without secrets; limits and paths of files left out."""
         arguments = self.plans[0].arguments
-        for name in ("instruction", "prompts", "data"):
+        for name in ("instruction", "prompts", "data", "personas"):
             del arguments[name]
         return {
             **arguments,

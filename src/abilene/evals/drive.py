@@ -7,7 +7,7 @@ import gc
 import io
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.client import use_fast_client
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
 from abilene.evals.logs import read_eval
-from abilene.evals.plan import Plan
+from abilene.evals.plan import Plan, agent_role, by_agent
 from abilene.evals.progress import bar
 from abilene.evals.reasoning import reasoning_config
 from abilene.evals.session import Budget, Session, environment, watching
@@ -110,7 +110,9 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
     plans = config.plans
     for plan in plans:
         plan.items  # noqa: B018  made and checked here, before anything is asked
-    model = _model(config)
+    model = _model(config, config.model, config.model_args)
+    named = by_agent(config.agent_models, "agent_models")
+    others = {agent: _model(config, name, {}) for agent, name in named.items()}
     out = config.folder
     check_folder(config)
     with lock(out):
@@ -119,7 +121,7 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
         calls = sum(n * (1 + 2 * config.rounds) for p in plans for n in (t.team_size for t in p.items))
         with bar(calls, f"{config.benchmark}, {model}", show=progress) as on_call:
             session = Session(budget=budget, on_call=on_call)
-            logs = _evaluate(config, plans, model, session)
+            logs = _evaluate(config, plans, model, others, session)
         result = _collect(config, plans, model, session, logs)
     if len(logs) < len(plans) or any(log.status == "cancelled" for log in logs):
         # Inspect ends an interrupted set quietly; what is finished has been collected.
@@ -127,23 +129,23 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
     return result
 
 
-def _model(config: RunConfig) -> Model:
-    reasoning_config(config.model, config.reasoning)
+def _model(config: RunConfig, name: str, arguments: Mapping[str, Any]) -> Model:
+    reasoning_config(name, config.reasoning)
     try:
         # Inspect's first greeting ("hooks enabled") is meant for its own command.
         with config.environment(), contextlib.redirect_stdout(io.StringIO()):
             model = get_model(
-                config.model,
-                base_url=config.base_url,
+                name,
+                base_url=config.base_url if name == config.model else None,
                 config=GenerateConfig(max_connections=config.calls_at_a_time),
                 memoize=False,
-                **config.model_args,
+                **arguments,
             )
     except AbileneError:
         raise
     except Exception as e:
         text = " ".join(str(getattr(e, "message", e)).split())
-        raise UsageError(f"The model {config.model!r} cannot be set up: {text}") from e
+        raise UsageError(f"The model {name!r} cannot be set up: {text}") from e
     use_fast_client(model)
     if isinstance(model.api, BehaviouralAPI):
         for n in {n for plan in config.plans for n in plan.team_sizes}:
@@ -158,7 +160,9 @@ def _budget(config: RunConfig, model: str, out: Path) -> Budget | None:
     return Budget(out / "spent.txt", usd=config.max_cost, tokens=config.max_total_tokens, price=price)
 
 
-def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session: Session) -> list[EvalLog]:
+def _evaluate(
+    config: RunConfig, plans: tuple[Plan, ...], model: Model, others: dict[int, Model], session: Session
+) -> list[EvalLog]:
     largest = max(n for plan in plans for n in plan.team_sizes)
     task = registry.TASKS[config.benchmark]
     out = config.folder
@@ -174,6 +178,7 @@ def _evaluate(config: RunConfig, plans: tuple[Plan, ...], model: Model, session:
                 [task(**registry.arguments(config.benchmark, plan)) for plan in plans],
                 log_dir=str(out),
                 model=model,
+                model_roles={agent_role(i): m for i, m in others.items()} or None,
                 max_tasks=1,
                 max_samples=max(1, round(config.calls_at_a_time / (2 * largest))),
                 # A discussion that was cut short must make its log count as unfinished, so that the next run

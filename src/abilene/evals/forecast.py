@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from abilene.errors import UsageError
+from abilene.evals.behavioural import TOKEN
 from abilene.evals.config import RunConfig
 from abilene.evals.plan import Plan
 from abilene.tasks import Task
@@ -13,8 +14,6 @@ from abilene.team.behavioural import BehaviouralAgent
 from abilene.team.call import Call, Completion
 from abilene.team.protocol import discuss
 
-#: Characters of a token, about: English text in today's tokenizers.
-TOKEN = 4.0
 #: Tasks of a plan that are rehearsed.
 SAMPLE = 12
 

@@ -94,7 +94,12 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
             "The same run command goes on from there.",
             fault=True,
         )
-    record = frame(rows, model_setting(facts["setting"], header.eval.model, header.eval.model_args))
+    setting = model_setting(facts["setting"], header.eval.model, header.eval.model_args)
+    own = {r.agent_model for r in rows if r.agent_model is not None}
+    if own:
+        # A mixed team: its setting is named by all its models, each once.
+        setting["model"] = "+".join(sorted(own))
+    record = frame(rows, setting)
     if not text:
         record = record.with_columns(pl.lit(None, dtype=pl.String).alias(c) for c in _TEXT)
     told = {
@@ -113,7 +118,8 @@ def model_setting(setting: dict[str, Any], model: str, arguments: dict[str, Any]
     """The setting with its model; simulated agents are told apart by their rates."""
     out = {**setting, "model": model}
     if model.startswith("behavioural/"):
-        out["setting"] = describe(parse_agent(arguments))
+        rates = describe(parse_agent(arguments))
+        out["setting"] = f"{rates}; {setting['setting']}" if setting.get("setting") else rates
     return out
 
 

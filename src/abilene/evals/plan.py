@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +15,7 @@ from abilene.records.schema import SCHEMA_VERSION, SETTING_PARTS
 from abilene.tasks import Task, benchmark, file_digest
 from abilene.team.prompts import load_pack
 from abilene.team.protocol import Protocol
+from abilene.team.roles import load_personas
 from abilene.team.topology import Topology
 
 REASONING = ("on", "off", "low", "medium", "high")
@@ -47,6 +49,16 @@ class Plan:
         Data file of benchmarks that need one.
     reasoning : str, optional
         on, off, low, medium or high; left out: whatever the model does by itself.
+    condition : str
+        ``hidden`` (notes are dealt out) or ``full`` (every agent holds every note).
+    instruction_share : float
+        Share of the agents that get the instruction, in (0, 1].
+    agent_instructions : mapping, optional
+        Instructions of single agents, by their number from 0.
+    personas : str, optional
+        Path of a file of personas, see `abilene.team.roles.load_personas`.
+    agent_models : mapping, optional
+        Models of single agents, by their number from 0; the others use the run's model.
 
     Examples
     --------
@@ -66,6 +78,11 @@ class Plan:
     prompts: str | None = None
     data: str | None = None
     reasoning: str | None = None
+    condition: str = "hidden"
+    instruction_share: float = 1.0
+    agent_instructions: Mapping[str, str] | None = None
+    personas: str | None = None
+    agent_models: Mapping[str, str] | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -84,17 +101,31 @@ class Plan:
             pack=load_pack(self.prompts),
             seed=self.seed,
             intervention=self.intervention,
+            instruction_share=self.instruction_share,
+            agent_instructions=by_agent(self.agent_instructions, "agent_instructions"),
+            personas={} if self.personas is None else load_personas(self.personas),
         )
 
     @cached_property
     def items(self) -> tuple[Task, ...]:
         """The tasks; each has passed its benchmark's own check and fits the topology."""
         source = benchmark(self.benchmark)
-        made = source.make(data=self.data, seed=self.seed, tasks=self.tasks, team_size=self.team_size)
+        made = source.make(
+            data=self.data,
+            condition=self.condition,
+            seed=self.seed,
+            tasks=self.tasks,
+            team_size=self.team_size,
+        )
         for task in made:
             if faults := source.check(task):
                 raise UsageError(f"{self.benchmark} made a faulty task: {faults[0]}")
             self.protocol.check(task)
+            for agent in by_agent(self.agent_models, "agent_models"):
+                if agent >= task.team_size:
+                    raise UsageError(
+                        f"There is no agent {agent} in a team of {task.team_size} (agents are numbered from 0)."
+                    )
         return made
 
     @cached_property
@@ -108,13 +139,30 @@ class Plan:
         parts: dict[str, str | None] = dict.fromkeys(SETTING_PARTS)
         parts |= {
             "benchmark": self.benchmark,
-            "instruction": self.instruction.strip(),
+            "instruction": self._instructions,
             "reasoning": self.reasoning,
             "intervention": self.intervention,
             "topology": self.topology,
-            "team": "N=" + ",".join(map(str, self.team_sizes)),
+            "team": "N="
+            + ",".join(map(str, self.team_sizes))
+            + (f", personas {self._persona_hash}" if self.personas else ""),
+            "setting": None if self.condition == "hidden" else f"{self.condition} profile",
         }
         return parts
+
+    @property
+    def _instructions(self) -> str:
+        """Who is told what, as the setting's part."""
+        out = self.instruction.strip()
+        if self.instruction_share < 1.0:
+            out += f" (for {self.instruction_share:g} of the agents)"
+        for agent, text in sorted(by_agent(self.agent_instructions, "agent_instructions").items()):
+            out += f"; agent {agent}: {text.strip()}"
+        return out
+
+    @cached_property
+    def _persona_hash(self) -> str:
+        return digest({str(k): v for k, v in self.protocol.personas.items()})[:8]
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -130,14 +178,36 @@ class Plan:
             "prompt_pack": self.protocol.pack.name,
             "prompt_hash": self.protocol.pack.digest,
             "task_hash": digest([task.digest for task in self.items]),
+            "persona_hash": self._persona_hash if self.personas else None,
             "topology_hash": file_digest(adjacency) if self.protocol.topology.adjacency is not None else None,
         }
 
     @property
     def version(self) -> str:
         """Changes with everything that changes what is asked: schema, prompts, tasks, topology file."""
-        keys = ("prompt_hash", "task_hash", "topology_hash")
+        keys = ("prompt_hash", "task_hash", "topology_hash", "persona_hash")
         return f"{SCHEMA_VERSION}-{digest([self.facts[k] for k in keys])}"
+
+
+def agent_role(agent: int) -> str:
+    """Inspect's name for the model of one agent (``--model-role agent_2=...``)."""
+    return f"agent_{agent}"
+
+
+def by_agent(values: Mapping[str, str] | None, name: str) -> dict[int, str]:
+    """Values by agent number.
+
+    Raises
+    ------
+    UsageError
+        A key is no whole number from 0.
+    """
+    out = {}
+    for key, value in (values or {}).items():
+        if not str(key).isdecimal():
+            raise UsageError(f"{name}: agents are numbered from 0, found {key!r}.")
+        out[int(key)] = value
+    return out
 
 
 def digest(value: object) -> str:
@@ -146,4 +216,4 @@ def digest(value: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-__all__ = ["REASONING", "Plan", "digest"]
+__all__ = ["REASONING", "Plan", "agent_role", "by_agent", "digest"]

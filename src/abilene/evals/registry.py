@@ -19,6 +19,14 @@ from abilene.evals.solver import discussion
 from abilene.evals.tasks import make_task
 
 
+def _made(benchmark: str, arguments: dict[str, Any]) -> InspectTask:
+    reasoning = arguments["reasoning"]
+    # A YAML-reading command line turns on and off into booleans, and a short instruction into something else.
+    arguments["reasoning"] = {True: "on", False: "off"}.get(reasoning, reasoning)
+    arguments["instruction"] = str(arguments["instruction"])
+    return make_task(Plan(benchmark=benchmark, **arguments))
+
+
 @task
 def hidden_profile(
     instruction: str = "B",
@@ -30,25 +38,17 @@ def hidden_profile(
     intervention: str = "none",
     prompts: str | None = None,
     reasoning: str | bool | None = None,
+    condition: str = "hidden",
+    instruction_share: float = 1.0,
+    agent_instructions: dict[str, str] | None = None,
+    personas: str | None = None,
+    agent_models: dict[str, str] | None = None,
 ) -> InspectTask:
     """Two candidates; only the pooled notes favor the stronger.
 
     Arguments: see `abilene.evals.plan.Plan`.
     """
-    return make_task(
-        Plan(
-            benchmark="hidden_profile",
-            instruction=str(instruction),
-            team_size=team_size,
-            rounds=rounds,
-            tasks=tasks,
-            seed=seed,
-            topology=topology,
-            intervention=intervention,
-            prompts=prompts,
-            reasoning=_level(reasoning),
-        )
-    )
+    return _made("hidden_profile", locals())
 
 
 @task
@@ -63,26 +63,17 @@ def hiddenbench(
     intervention: str = "none",
     prompts: str | None = None,
     reasoning: str | bool | None = None,
+    condition: str = "hidden",
+    instruction_share: float = 1.0,
+    agent_instructions: dict[str, str] | None = None,
+    personas: str | None = None,
+    agent_models: dict[str, str] | None = None,
 ) -> InspectTask:
-    """The published HiddenBench tasks; one clue per agent.
+    """The published HiddenBench tasks, from a file or the hub.
 
     Arguments: see `abilene.evals.plan.Plan`.
     """
-    return make_task(
-        Plan(
-            benchmark="hiddenbench",
-            instruction=str(instruction),
-            data=data,
-            team_size=team_size,
-            rounds=rounds,
-            tasks=tasks,
-            seed=seed,
-            topology=topology,
-            intervention=intervention,
-            prompts=prompts,
-            reasoning=_level(reasoning),
-        )
-    )
+    return _made("hiddenbench", locals())
 
 
 @task
@@ -97,26 +88,17 @@ def musique(
     intervention: str = "none",
     prompts: str | None = None,
     reasoning: str | bool | None = None,
+    condition: str = "hidden",
+    instruction_share: float = 1.0,
+    agent_instructions: dict[str, str] | None = None,
+    personas: str | None = None,
+    agent_models: dict[str, str] | None = None,
 ) -> InspectTask:
     """MuSiQue questions of several steps, each step known to another agent; free-text answers.
 
     Arguments: see `abilene.evals.plan.Plan`.
     """
-    return make_task(
-        Plan(
-            benchmark="musique",
-            instruction=str(instruction),
-            data=data,
-            team_size=team_size,
-            rounds=rounds,
-            tasks=tasks,
-            seed=seed,
-            topology=topology,
-            intervention=intervention,
-            prompts=prompts,
-            reasoning=_level(reasoning),
-        )
-    )
+    return _made("musique", locals())
 
 
 @task
@@ -131,31 +113,17 @@ def medeinst(
     intervention: str = "none",
     prompts: str | None = None,
     reasoning: str | bool | None = None,
+    condition: str = "hidden",
+    instruction_share: float = 1.0,
+    agent_instructions: dict[str, str] | None = None,
+    personas: str | None = None,
+    agent_models: dict[str, str] | None = None,
 ) -> InspectTask:
     """MedEinst case pairs: one finding, held by some, turns the diagnosis.
 
     Arguments: see `abilene.evals.plan.Plan`.
     """
-    return make_task(
-        Plan(
-            benchmark="medeinst",
-            instruction=str(instruction),
-            data=data,
-            team_size=team_size,
-            rounds=rounds,
-            tasks=tasks,
-            seed=seed,
-            topology=topology,
-            intervention=intervention,
-            prompts=prompts,
-            reasoning=_level(reasoning),
-        )
-    )
-
-
-def _level(reasoning: str | bool | None) -> str | None:
-    # A YAML-reading command line turns on and off into booleans.
-    return {True: "on", False: "off"}[reasoning] if isinstance(reasoning, bool) else reasoning
+    return _made("medeinst", locals())
 
 
 #: Inspect task by benchmark.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from inspect_ai.log import transcript
@@ -12,8 +12,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from abilene.evals.ask import Asker
 from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.digest import messages, round_table
-from abilene.evals.plan import Plan
-from abilene.evals.reasoning import reasoning_config
+from abilene.evals.plan import Plan, agent_role, by_agent
 from abilene.records.schema import Row
 from abilene.tasks.task import Task
 from abilene.team.protocol import discuss
@@ -45,34 +44,25 @@ def unpack_rows(data: list[dict[str, Any]]) -> list[Row]:
 
 
 @solver
-def discussion(
-    benchmark: str,
-    instruction: str,
-    rounds: int,
-    topology: str,
-    intervention: str,
-    prompts: str | None,
-    seed: int,
-    reasoning: str | None,
-) -> Solver:
-    """Let the team of a sample discuss; the sample's metadata are the task."""
-    protocol = Plan(
-        benchmark=benchmark,
-        instruction=instruction,
-        rounds=rounds,
-        topology=topology,
-        intervention=intervention,
-        prompts=prompts,
-        seed=seed,
-        reasoning=reasoning,
-    ).protocol
+def discussion(plan: dict[str, Any]) -> Solver:
+    """Let the team of a sample discuss; the sample's metadata are the task.
+
+    Parameters
+    ----------
+    plan : dict
+        `Plan.arguments`.
+    """
+    design = Plan(**plan)
+    protocol, own_models = design.protocol, by_agent(design.agent_models, "agent_models")
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         task = Task.from_item(state.metadata)
         model = get_model()
-        if isinstance(model.api, BehaviouralAPI):
-            model.api.agent.check(task.team_size)
-        ask = Asker(model, reasoning_config(str(model), reasoning), reasoning)
+        others = {agent: get_model(role=agent_role(agent)) for agent in own_models}
+        for each in (model, *others.values()):
+            if isinstance(each.api, BehaviouralAPI):
+                each.api.agent.check(task.team_size)
+        ask = Asker(model, design.reasoning, others)
 
         kept: list[Row] = []
 
@@ -80,7 +70,11 @@ def discussion(
             if ask.stop is not None:
                 # Calls of this round were not sent; its rows would say nothing about the agents.
                 raise ask.stop
-            kept[:] = rows
+            kept[:] = (
+                [replace(r, agent_model=str(others.get(int(r.agent), model))) for r in rows]
+                if others
+                else rows
+            )
             transcript().info(round_table([r for r in rows if r.round == t]), source="abilene")
 
         try:

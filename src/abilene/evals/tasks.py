@@ -30,16 +30,7 @@ def make_task(plan: Plan) -> InspectTask:
     ]
     return InspectTask(
         dataset=MemoryDataset(samples, name=plan.benchmark),
-        solver=discussion(
-            benchmark=plan.benchmark,
-            instruction=plan.instruction,
-            rounds=plan.rounds,
-            topology=plan.topology,
-            intervention=plan.intervention,
-            prompts=plan.prompts,
-            seed=plan.seed,
-            reasoning=plan.reasoning,
-        ),
+        solver=discussion(plan.arguments),
         scorer=team_verdict(rounds=plan.rounds),
         config=default_config(),
         fail_on_error=False,
