@@ -1,0 +1,489 @@
+"""The causal test (E1) as a resumable experiment: control arms, a registered prediction, arms, comparison.
+
+Layout of the folder::
+
+    prediction.json                     written once, before any arm runs; never rewritten
+    comparison.json                     written anew each time
+    <benchmark>-<model>-<hash>/control  run folders, as `abilene run` makes them
+                              /transparent
+                              /forced_majority
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from abilene.analysis.arms import ArmComparison, compare_arm, gain_json
+from abilene.analysis.causal import ARMS, CONTROL, ArmPrediction, Predictions, predict_arms, record_digest
+from abilene.analysis.estimate import SettingEstimate, estimate
+from abilene.analysis.manipulation import checks_by_setting, gate
+from abilene.errors import InputError, UsageError
+from abilene.evals.config import RunConfig, check_folder, lock, write_facts
+from abilene.evals.drive import RunResult, run
+from abilene.evals.plan import digest
+from abilene.records.audit import audit
+from abilene.records.derive import derive
+from abilene.records.loaded import replacing
+from abilene.team.interventions import INTERVENTIONS
+
+SCHEMA = 1
+PREDICTION, COMPARISON = "prediction.json", "comparison.json"
+_SEAL = "prediction.sha256"  # in each arm's folder: the prediction it was started under
+_NEW = "Choose a new --out; this one is left as it is."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One benchmark and model: the control arm, and each further arm against its prediction.
+
+    Attributes
+    ----------
+    benchmark, model, folder : str
+        Which, and where below the experiment's folder.
+    simulated : bool
+        Whether agents were simulated.
+    control : SettingEstimate
+        Of the control arm.
+    predictions : Predictions
+        As registered.
+    arms : tuple of ArmComparison
+        In the order of `abilene.analysis.causal.ARMS`.
+    manipulation : str
+        Verdict of the manipulation checks in the control arm.
+    faults : tuple of str
+        What fails the audit, or breaks the arm's rule; by arm.
+    """
+
+    benchmark: str
+    model: str
+    folder: str
+    simulated: bool
+    control: SettingEstimate
+    predictions: Predictions
+    arms: tuple[ArmComparison, ...]
+    manipulation: str
+    faults: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "benchmark": self.benchmark,
+            "model": self.model,
+            "folder": self.folder,
+            "simulated": self.simulated,
+            "control": {
+                "gain": gain_json(self.control),
+                "gain_by_model": self.predictions.control.as_dict(),
+                "withholding": {"set": None, "read": self.control.posterior.withholding.as_dict()},
+                "manipulation": self.manipulation,
+            },
+            "arms": [a.to_json() for a in self.arms],
+            "faults": list(self.faults),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CausalResult:
+    """What the experiment left behind.
+
+    Attributes
+    ----------
+    out : Path
+        Its folder.
+    registered : dict or None
+        Contents of prediction.json; None where the control arms are not complete yet.
+    comparisons : tuple of Comparison
+        Empty where an arm is not complete yet.
+    stopped : str or None
+        Why it ended before its time; the same call goes on from there.
+    """
+
+    out: Path
+    registered: dict[str, Any] | None
+    comparisons: tuple[Comparison, ...]
+    stopped: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of comparison.json and of ``abilene experiment causal --json``."""
+        told = None
+        if self.registered is not None:
+            told = {
+                "file": PREDICTION,
+                "written": self.registered["written"],
+                "sha256": self.registered["sha256"],
+            }
+        return {
+            "schema": SCHEMA,
+            "out": str(self.out),
+            "prediction": told,
+            "cells": [c.to_json() for c in self.comparisons],
+            "stopped": self.stopped,
+        }
+
+
+class _Stop(Exception):
+    """A run ended before its time."""
+
+
+@dataclass(slots=True)
+class _Purse:
+    """Limits of the whole experiment, shared out run by run."""
+
+    usd: float | None
+    tokens: int | None
+    spent: dict[Path, tuple[float, int]]
+
+    def share(self, config: RunConfig) -> RunConfig:
+        """The run with what is left for it; its own earlier spending is in its own ledger."""
+        others = [s for folder, s in self.spent.items() if folder != config.folder]
+        usd = None if self.usd is None else self.usd - sum(s[0] for s in others)
+        tokens = None if self.tokens is None else self.tokens - sum(s[1] for s in others)
+        if (usd is not None and usd <= 0) or (tokens is not None and tokens < 1):
+            raise _Stop(f"The experiment's limit is used up before {config.folder}.")
+        return replace(config, max_cost=usd, max_total_tokens=tokens)
+
+
+def causal(
+    cells: Sequence[RunConfig],
+    out: str | Path,
+    *,
+    draws: int = 200,
+    seed: int = 0,
+    progress: bool = True,
+) -> CausalResult:
+    """Run the causal test, or what is left of it.
+
+    Parameters
+    ----------
+    cells : sequence of RunConfig
+        One for each benchmark and model: the control arm, with one instruction, the complete topology and no
+        intervention. Their `out` is not used. The limits (`max_cost`, `max_total_tokens`), equal in all, hold
+        for the whole experiment.
+    out : str or Path
+        The experiment's folder.
+    draws : int
+        Posterior draws behind each prediction.
+    seed : int
+        Root of estimates and predictions (that of the tasks is in the cells).
+    progress : bool
+        Whether to show progress on stderr.
+
+    Returns
+    -------
+    CausalResult
+
+    Raises
+    ------
+    UsageError
+        The cells do not make an experiment.
+    InputError
+        The folder holds another experiment, a prediction that does not belong to these control logs or was
+        changed, or arms without a prediction. Nothing in it is touched.
+
+    Notes
+    -----
+    All control arms are run first. Their estimates predict the arms, the predictions are written to
+    prediction.json in one step, and only then is the first arm started. Arms read the control arm's cache, so
+    that the independent answers are asked for once.
+    """
+    root = Path(out)
+    todo = _cells(cells, root)
+    for cell in todo:
+        for config in cell.values():
+            for plan in config.plans:
+                plan.items  # noqa: B018  made and checked before anything is asked
+    _check_root(root, todo)
+    root.mkdir(parents=True, exist_ok=True)
+    with lock(root):
+        registered = _read_prediction(root)
+        if registered is not None:
+            _check_design(root, registered, todo)
+        elif started := [c for cell in todo for a, c in cell.items() if a != CONTROL and c.folder.exists()]:
+            raise InputError(
+                started[0].folder,
+                f"this arm was started, and there is no {PREDICTION}",
+                "A prediction made now would not be one. Put the file back, or choose a new --out.",
+            )
+        purse = _Purse(cells[0].max_cost, cells[0].max_total_tokens, {})
+        try:
+            controls = [_run(cell[CONTROL], purse, progress) for cell in todo]
+        except _Stop as e:
+            return CausalResult(out=root, registered=registered, comparisons=(), stopped=str(e))
+        found = [_estimate(r, seed) for r in controls]
+        if registered is None:
+            registered = _register(root, todo, controls, found, draws, seed)
+        else:
+            _check_logs(root, registered, controls)
+        try:
+            arms = [
+                {a: _run_arm(cell[a], cell[CONTROL], registered, purse, progress) for a in ARMS}
+                for cell in todo
+            ]
+        except _Stop as e:
+            return CausalResult(out=root, registered=registered, comparisons=(), stopped=str(e))
+        result = CausalResult(
+            out=root,
+            registered=registered,
+            comparisons=tuple(
+                _compare(*parts, seed)
+                for parts in zip(registered["cells"], controls, found, arms, strict=True)
+            ),
+            stopped=None,
+        )
+        with replacing(root / COMPARISON) as temporary:
+            text = json.dumps(result.to_json(), indent=1, ensure_ascii=False, allow_nan=False)
+            temporary.write_text(text, encoding="utf-8")
+    return result
+
+
+# Before anything is asked ---------------------------------------------------------------------------------
+
+
+def _cells(cells: Sequence[RunConfig], root: Path) -> list[dict[str, RunConfig]]:
+    """All runs, by cell and arm."""
+    if not cells:
+        raise UsageError("Give at least one benchmark and one model.")
+    out = []
+    for config in cells:
+        if len(config.instructions) != 1:
+            raise UsageError("The causal test takes one instruction; each arm is a setting of its own.")
+        if config.topology != "complete":
+            raise UsageError("The causal test needs the complete topology: its predictions are for that.")
+        if config.intervention != "none":
+            raise UsageError("The causal test sets the interventions itself. Leave out the intervention.")
+        name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{config.benchmark}-{config.model}").strip("-")[:60]
+        which = [config.identity[k] for k in ("benchmark", "model", "model_args", "base_url")]
+        folder = root / f"{name}-{digest(json.loads(json.dumps(which, default=str)))[:6]}"
+        runs = {CONTROL: replace(config, out=folder / CONTROL)}
+        runs |= {arm: replace(config, out=folder / arm, intervention=arm) for arm in ARMS}
+        out.append(runs)
+    folders = [cell[CONTROL].folder for cell in out]
+    if len(set(folders)) < len(folders):
+        raise UsageError("A benchmark and model are given twice.")
+    if len({(c.max_cost, c.max_total_tokens) for c in cells}) > 1:
+        raise UsageError("The limits hold for the whole experiment and must be equal in all cells.")
+    return out
+
+
+def _check_root(root: Path, todo: list[dict[str, RunConfig]]) -> None:
+    if root.exists() and not root.is_dir():
+        raise InputError(root, "is a file", "Give a folder as --out.")
+    own = {PREDICTION, COMPARISON, ".lock", *(cell[CONTROL].folder.parent.name for cell in todo)}
+    if root.is_dir() and (found := sorted(p.name for p in root.iterdir() if p.name not in own)):
+        raise InputError(root, f"holds something else than this experiment ({found[0]})", _NEW)
+
+
+def _identity(config: RunConfig) -> dict[str, Any]:
+    return json.loads(json.dumps(config.identity, default=str))  # type: ignore[no-any-return]
+
+
+def _check_design(root: Path, registered: dict[str, Any], todo: list[dict[str, RunConfig]]) -> None:
+    there = [(c["folder"], c["identity"]) for c in registered["cells"]]
+    here = [(cell[CONTROL].folder.parent.name, _identity(cell[CONTROL])) for cell in todo]
+    if there != here:
+        names = ", ".join(f"{c['benchmark']} with {c['model']}" for c in registered["cells"])
+        raise InputError(
+            root / PREDICTION,
+            f"was written for other runs ({names}; benchmarks, models, order and arguments count)",
+            _NEW,
+        )
+
+
+# The prediction -------------------------------------------------------------------------------------------
+
+
+def _seal(document: dict[str, Any]) -> str:
+    text = json.dumps(
+        {k: v for k, v in document.items() if k != "sha256"}, sort_keys=True, ensure_ascii=False
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read_prediction(root: Path) -> dict[str, Any] | None:
+    path = root / PREDICTION
+    if not path.exists():
+        return None
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        newer, intact = document["schema"] > SCHEMA, document["sha256"] == _seal(document)
+        for cell in document["cells"]:
+            msgspec.convert(cell["predictions"], Predictions)
+            _ = cell["folder"], cell["identity"], cell["control"]["sha256"]
+        datetime.fromisoformat(document["written"])
+    except (OSError, ValueError, KeyError, TypeError) as e:  # msgspec's errors are ValueErrors
+        raise InputError(path, "cannot be read as a prediction", _NEW) from e
+    if newer:
+        raise InputError(path, f"schema version {document['schema']}", "Update abilene.")
+    if not intact:
+        raise InputError(path, "was changed after it was written (its hash does not fit)", _NEW)
+    return document
+
+
+def _register(
+    root: Path,
+    todo: list[dict[str, RunConfig]],
+    controls: list[RunResult],
+    found: list[SettingEstimate],
+    draws: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Write the prediction, whole or not at all."""
+    cells = []
+    for cell, control, e in zip(todo, controls, found, strict=True):
+        tasks = cell[CONTROL].plans[0].items
+        options = None if any(not t.options for t in tasks) else max(len(t.options) for t in tasks)
+        cells.append(
+            {
+                "benchmark": cell[CONTROL].benchmark,
+                "model": cell[CONTROL].model,
+                "simulated": e.simulated,
+                "folder": cell[CONTROL].folder.parent.name,
+                "identity": _identity(cell[CONTROL]),
+                "control": {
+                    "sha256": record_digest(control.loaded.record),
+                    "logs": [p.name for p in control.logs],
+                    "rows": control.loaded.record.height,
+                    "estimate": e.to_json(),
+                },
+                "predictions": msgspec.to_builtins(predict_arms(e, options=options, draws=draws, seed=seed)),
+            }
+        )
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "what": "Predictions of the causal test, made from the control arms before the other arms ran.",
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "packages": {name: version(name) for name in ("abilene", "inspect-ai", "numpy", "polars")},
+        "seed": seed,
+        "draws": draws,
+        "arms": {arm: INTERVENTIONS[arm].withholding for arm in ARMS},
+        "cells": cells,
+    }
+    document = json.loads(json.dumps(document, allow_nan=False))
+    document["sha256"] = _seal(document)
+    path = root / PREDICTION
+    with replacing(path) as temporary:  # nothing is there: seen under the lock
+        temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+    return document
+
+
+def _check_logs(root: Path, registered: dict[str, Any], controls: list[RunResult]) -> None:
+    for cell, control in zip(registered["cells"], controls, strict=True):
+        if record_digest(control.loaded.record) != cell["control"]["sha256"]:
+            raise InputError(
+                root / PREDICTION,
+                f"does not belong to the control log in {control.out}, whose rows are others",
+                "The prediction is left as it is, and no arm is run. " + _NEW,
+            )
+
+
+# Runs -----------------------------------------------------------------------------------------------------
+
+
+def _run(config: RunConfig, purse: _Purse, progress: bool) -> RunResult:
+    result = run(purse.share(config), progress=progress)
+    purse.spent[config.folder] = result.spent or (0.0, 0)
+    if result.stopped or not result.complete:
+        why = result.stopped or "not every discussion was held to its end."
+        raise _Stop(f"{config.folder}: {why}")
+    return result
+
+
+def _run_arm(
+    config: RunConfig, control: RunConfig, registered: dict[str, Any], purse: _Purse, progress: bool
+) -> RunResult:
+    check_folder(config)
+    folder = config.folder
+    seal = folder / _SEAL
+    if seal.exists():
+        if seal.read_text(encoding="utf-8").strip() != registered["sha256"]:
+            raise InputError(folder, f"this arm was started under another {PREDICTION}", _NEW)
+    elif (folder / "cache").exists() or (folder / "logs.json").exists():
+        raise InputError(folder, "this arm was not started by this experiment", _NEW)
+    else:
+        # Facts, seal, cache: each step can be the last one before a kill, and nothing is asked before all three.
+        write_facts(config)
+        with replacing(seal) as temporary:
+            temporary.write_text(registered["sha256"] + "\n", encoding="utf-8")
+    _share_cache(control.folder / "cache", folder / "cache")
+    return _run(config, purse, progress)
+
+
+def _share_cache(source: Path, link: Path) -> None:
+    """Let an arm read the control arm's calls, so that both have the same independent answers."""
+    if link.exists():
+        return
+    source.mkdir(exist_ok=True)
+    try:
+        link.symlink_to(os.path.relpath(source, link.parent), target_is_directory=True)
+    except OSError:  # a file system without links
+        shutil.copytree(source, link)
+
+
+def _estimate(result: RunResult, seed: int) -> SettingEstimate:
+    settings = estimate(result.loaded.record, seed=seed).settings
+    if len(settings) != 1:
+        raise InputError(result.out, f"holds {len(settings)} settings instead of one", _NEW)
+    return settings[0]
+
+
+def _compare(
+    cell: dict[str, Any],
+    control: RunResult,
+    found: SettingEstimate,
+    arms: dict[str, RunResult],
+    seed: int,
+) -> Comparison:
+    predictions = msgspec.convert(cell["predictions"], Predictions)
+    by_arm: dict[str, ArmPrediction] = {p.arm: p for p in predictions.arms}
+    compared = tuple(
+        compare_arm(
+            by_arm[a],
+            found,
+            _estimate(arms[a], seed),
+            control.loaded.record,
+            arms[a].loaded.record,
+            seed=seed,
+        )
+        for a in ARMS
+    )
+    (checks,) = checks_by_setting(control.loaded.record, derive(control.loaded.record))
+    return Comparison(
+        benchmark=cell["benchmark"],
+        model=cell["model"],
+        folder=cell["folder"],
+        simulated=found.simulated,
+        control=found,
+        predictions=predictions,
+        arms=compared,
+        manipulation=gate(checks),
+        faults=tuple(_faults({CONTROL: control, **arms}, compared)),
+    )
+
+
+def _faults(runs: dict[str, RunResult], compared: Sequence[ArmComparison]) -> Iterator[str]:
+    for arm, result in runs.items():
+        for setting in audit(result.loaded).settings:
+            for failure in setting.failures:
+                yield f"{arm}: {failure}"
+    for c in compared:
+        kept, of = c.rule_kept
+        if kept < of:
+            yield f"{c.predicted.arm}: {of - kept} of {of} statements are not what the arm sets"
+        same, all_of = c.same_start
+        if same < all_of:
+            yield f"{c.predicted.arm}: {all_of - same} of {all_of} independent answers are not the control's"
+
+
+__all__ = ["COMPARISON", "PREDICTION", "CausalResult", "Comparison", "causal"]
