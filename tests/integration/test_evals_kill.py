@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -78,3 +79,18 @@ def test_a_killed_run_goes_on_as_if_nothing_had_been(tmp_path, undisturbed, kill
     assert len(seen) == TOTAL and repeated <= 3 * kills, Counter(map(str, seen))
     rows = derive(record).settings[0].rows
     assert rows.used + sum(rows.dropped.values()) == rows.expected == 12 * 2 * 5
+
+
+def test_an_interrupted_run_keeps_what_is_finished(tmp_path, undisturbed):
+    out, calls = tmp_path / "run", tmp_path / "calls"
+    process = start(out, calls)
+    while process.poll() is None and len(lines(calls)) < TOTAL * 0.7:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) != 0
+    part = load(out).record.drop("input_tokens", "output_tokens").sort(KEY)
+    assert 0 < part.height < undisturbed.height
+    kept = undisturbed.join(part.select(KEY), on=KEY, how="semi", nulls_equal=True, maintain_order="left")
+    assert_frame_equal(part, kept)
+    assert_frame_equal(finish(out, calls), undisturbed)
+    assert len(lines(calls)) == len({json.dumps(entry["key"]) for entry in lines(calls)}) == TOTAL

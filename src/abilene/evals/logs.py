@@ -17,6 +17,7 @@ from inspect_ai.log import (
 from inspect_ai.model import Model
 
 from abilene.errors import InputError
+from abilene.evals.ask import clean
 from abilene.evals.behavioural import describe, parse_agent
 from abilene.evals.solver import STORE, unpack_rows
 from abilene.records.files import register_reader
@@ -73,12 +74,9 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
             raise InputError(path, f"sample {sample.id} holds rows that cannot be read ({e})", _HINT) from e
         free += [bool(x) for x in kept.get("unconstrained", [])]
         if sample.error is not None or sample.limit is not None:
-            why = (
-                f"limit: {sample.limit.type}" if sample.limit else str(sample.error and sample.error.message)
-            )
             notes.add(
                 "discussion_cut_short",
-                f"discussion of {sample.id} ended early ({why.splitlines()[0][:200] if why else 'unknown'})",
+                f"discussion of {sample.id} ended early ({_why(sample)})",
                 "The rounds it finished are kept; the same run command goes on from there.",
                 fault=True,
             )
@@ -112,6 +110,13 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
     if free:
         told["unconstrained"] = {"calls": len(free), "read": sum(free)}
     return Loaded(record=record, warnings=notes.warnings, faults=notes.faults, metadata={str(path): told})
+
+
+def _why(sample: EvalSample) -> str:
+    if sample.limit is not None:
+        return f"{sample.limit.type} limit"
+    lines = (sample.error.message if sample.error else "").splitlines() or ["unknown"]
+    return clean(lines[0].removeprefix("RunStopped(").strip("()'\""))
 
 
 def model_setting(setting: dict[str, Any], model: str, arguments: dict[str, Any]) -> dict[str, str | None]:
