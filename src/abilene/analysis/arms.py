@@ -120,8 +120,9 @@ class ArmComparison:
         Of the observed change.
     outcome : str
         See `outcome`.
-    inside : bool or None
-        Whether the observed gain lies in the predictive interval; None where there is none of the two.
+    inside, inside_as_run : bool or None
+        Whether the observed gain lies in the predictive interval of the model, and of the arm as it is run; None
+        where one of the two is missing.
     same_start : (int, int)
         Independent answers that are those of the control arm, of all.
     rule_kept : (int, int)
@@ -134,6 +135,7 @@ class ArmComparison:
     direction: Direction | None
     outcome: Outcome
     inside: bool | None
+    inside_as_run: bool | None
     same_start: tuple[int, int]
     rule_kept: tuple[int, int]
 
@@ -145,7 +147,9 @@ class ArmComparison:
             "withholding": {"set": p.withholding, "read": o.posterior.withholding.as_dict()},
             "predicted": {
                 "gain": p.gain.as_dict(),
-                "predictive": None if p.predictive is None else list(p.predictive),
+                "predictive": p.predictive,
+                "gain_as_run": p.gain_as_run.as_dict(),
+                "predictive_as_run": p.predictive_as_run,
                 "change": p.change.as_dict(),
                 "direction": p.direction,
                 "exact": p.exact,
@@ -157,6 +161,7 @@ class ArmComparison:
             },
             "outcome": self.outcome,
             "inside_predictive": self.inside,
+            "inside_predictive_as_run": self.inside_as_run,
             "same_start": {"same": self.same_start[0], "of": self.same_start[1]},
             "rule_kept": {"kept": self.rule_kept[0], "of": self.rule_kept[1]},
         }
@@ -193,20 +198,23 @@ def compare_arm(
     """
     change = change_of_gain(control.data, arm.data, seed=seed)
     moved = direction(change.lower, change.upper)
-    inside = None
-    if predicted.predictive is not None and arm.gain.mean is not None:
-        lower, upper = predicted.predictive
-        inside = lower - TINY <= arm.gain.mean <= upper + TINY
     return ArmComparison(
         predicted=predicted,
         observed=arm,
         change=change,
         direction=moved,
         outcome=outcome(predicted.direction, moved),
-        inside=inside,
+        inside=_inside(arm.gain.mean, predicted.predictive),
+        inside_as_run=_inside(arm.gain.mean, predicted.predictive_as_run),
         same_start=same_start(control_record, arm_record),
         rule_kept=rule_kept(arm_record, predicted.arm),
     )
+
+
+def _inside(value: float | None, limits: tuple[float, float] | None) -> bool | None:
+    if value is None or limits is None:
+        return None
+    return limits[0] - TINY <= value <= limits[1] + TINY
 
 
 def same_start(control: pl.DataFrame, arm: pl.DataFrame) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from abilene.analysis.estimate import SettingEstimate
 from abilene.analysis.whatif import Scenario, predict
@@ -25,6 +26,7 @@ from abilene.records.schema import KEY
 from abilene.seeds import child_rng
 from abilene.team.interventions import INTERVENTIONS
 from abilene.theory.chain import solve
+from abilene.theory.kernel import binary_outcomes
 
 Floats = NDArray[np.float64]
 Direction = Literal["up", "down", "none", "unclear"]
@@ -52,11 +54,15 @@ class ArmPrediction:
     withholding : float
         The rate that is set.
     gain : Summary
-        Expected gain, with the posterior's 95 % interval (`abilene.analysis.whatif.predict`).
+        Gain of the model with c set, with the posterior's 95 % interval (`abilene.analysis.whatif.predict`).
     predictive : (float, float) or None
-        95 % of the gains that these discussions would show: the posterior and the luck of so many discussions.
+        95 % of the gains that these discussions would show by it: the posterior and the luck of so many discussions.
+    gain_as_run : Summary
+        The same for the arm as it is run, see Notes of `predict_arms`.
+    predictive_as_run : (float, float) or None
+        Its 95 % of the gains.
     change : Summary
-        Expected gain minus that of the control arm *by the model*, draw by draw.
+        `gain` minus that of the control arm by the model, draw by draw.
     direction : str or None
         Of the change: ``up``, ``down``, ``none`` (exactly 0) or ``unclear`` (its interval contains 0); None where
         it is not identified.
@@ -70,6 +76,8 @@ class ArmPrediction:
     withholding: float
     gain: Summary
     predictive: tuple[float, float] | None
+    gain_as_run: Summary
+    predictive_as_run: tuple[float, float] | None
     change: Summary
     direction: Direction | None
     exact: bool
@@ -116,6 +124,12 @@ def predict_arms(
 
     Notes
     -----
+    The model with c = 0 and the transparent arm are not quite the same thing. In the model a change of mind shows in
+    the next round's statement, and an agent that does not withhold does not internalize. In the arm the statement is
+    this round's private answer, one round ahead, and the agents, who are not told, keep internalizing as in the
+    control arm. `gain_as_run` follows the arm: beliefs move by all four rates of the control arm, statements are the
+    new beliefs. In the forced arm both are the same.
+
     With two options and a complete round 0 the forced gain is exactly 0. With k of N agents for the larger
     opinion, k > N - k, an agent of the minority sees k against N - k - 1 and states the majority; an agent of the
     majority sees k - 1 against N - k, which is the same majority or a tie, and on a tie it repeats the answer it
@@ -134,8 +148,9 @@ def predict_arms(
     for arm in ARMS:
         c = _set_rate(arm)
         if c == 1.0 and options == 2 and len(starts) == control.data.discussions:
-            gains = None if base is None else np.zeros_like(base.gains)
-            arms_out.append(_prediction(arm, _point(0.0), (0.0, 0.0), gains, base, (_EXACT,), exact=True))
+            change = _WHY_NO_CHANGE if base is None else from_draws(-base.gains)
+            zero = _Expected(_point(0.0), (0.0, 0.0))
+            arms_out.append(_prediction(arm, zero, zero, change, (_EXACT,), exact=True))
             continue
         scenario = Scenario(name=arm, withholding=c)
         found = predict(posterior, starts, rounds=rounds, scenario=scenario, draws=draws, seed=seed)
@@ -143,10 +158,16 @@ def predict_arms(
             arms_out.append(_unpredicted(arm, found.gain))
             continue
         solved = _Solved.of(control, c, draws, seed)
-        limits = solved.predictive(child_rng(seed, "causal", arm))
-        arms_out.append(
-            _prediction(arm, found.gain, limits, solved.gains, base, (*found.assumptions, *notes))
-        )
+        model = _Expected(found.gain, solved.predictive(child_rng(seed, "causal", arm)))
+        as_run = model
+        if c == 0.0:
+            as_run = _Expected(_WHY_NOT_AS_RUN, None)
+            if base is not None:
+                chances = _Solved(base.kinds, base.number, _transparent(base, rounds), base.rates)
+                luck = child_rng(seed, "causal", arm, "as run")
+                as_run = _Expected(from_draws(chances.gains), chances.predictive(luck))
+        change = _WHY_NO_CHANGE if base is None else from_draws(solved.gains - base.gains)
+        arms_out.append(_prediction(arm, model, as_run, change, (*found.assumptions, *notes)))
     return Predictions(control=as_modelled.gain, arms=tuple(arms_out))
 
 
@@ -160,30 +181,42 @@ def _point(value: float) -> Summary:
     return Summary(identified=True, reason=None, mean=value, median=value, lower=value, upper=value, sd=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    gain: Summary
+    limits: tuple[float, float] | None
+
+
+_WHY_NO_CHANGE = unidentified("the control arm does not identify what the model would expect of it")
+_WHY_NOT_AS_RUN = unidentified("the control arm does not identify all that moves beliefs")
+
+
 def _unpredicted(arm: str, why: Summary) -> ArmPrediction:
-    return ArmPrediction(
-        arm=arm, withholding=_set_rate(arm), gain=why, predictive=None, change=why, direction=None,
-        exact=False, assumptions=(),
-    )  # fmt: skip
+    nothing = _Expected(why, None)
+    return _prediction(arm, nothing, nothing, why, ())
 
 
 def _prediction(
     arm: str,
-    gain: Summary,
-    limits: tuple[float, float],
-    gains: Floats | None,
-    base: _Solved | None,
+    model: _Expected,
+    as_run: _Expected,
+    change: Summary,
     assumptions: tuple[str, ...],
     *,
     exact: bool = False,
 ) -> ArmPrediction:
-    change = unidentified("the control arm does not identify what the model would expect of it")
-    if gains is not None and base is not None:
-        change = from_draws(gains - base.gains)
     return ArmPrediction(
-        arm=arm, withholding=_set_rate(arm), gain=gain, predictive=limits, change=change,
-        direction=direction(change.lower, change.upper), exact=exact, assumptions=assumptions,
-    )  # fmt: skip
+        arm=arm,
+        withholding=_set_rate(arm),
+        gain=model.gain,
+        predictive=model.limits,
+        gain_as_run=as_run.gain,
+        predictive_as_run=as_run.limits,
+        change=change,
+        direction=direction(change.lower, change.upper),
+        exact=exact,
+        assumptions=assumptions,
+    )
 
 
 def _notes(control: SettingEstimate, options: int | None) -> tuple[str, ...]:
@@ -209,6 +242,7 @@ class _Solved:
     kinds: tuple[tuple[int, int], ...]  # (correct agents, team size)
     number: NDArray[np.int64]  # discussions of each kind
     chance: Floats  # (draws, kinds)
+    rates: tuple[Rates, ...]  # by draw
 
     @classmethod
     def of(cls, control: SettingEstimate, c: float | None, draws: int, seed: int) -> _Solved:
@@ -230,13 +264,11 @@ class _Solved:
         counts = Counter(control.starts)
         kinds = tuple(sorted(counts))
         chance = np.empty((len(pick), len(kinds)))
-        for i, rates in enumerate(zip(cs, a, rho, r, strict=True)):
-            by_size = {
-                n: solve(n, control.data.rounds, Rates(*map(float, rates))).correct
-                for n in {n for _, n in kinds}
-            }
+        drawn = tuple(Rates(*map(float, x)) for x in zip(cs, a, rho, r, strict=True))
+        for i, rates in enumerate(drawn):
+            by_size = {n: solve(n, control.data.rounds, rates).correct for n in {n for _, n in kinds}}
             chance[i] = [by_size[n][k] for k, n in kinds]
-        return cls(kinds, np.array([counts[kind] for kind in kinds]), np.clip(chance, 0.0, 1.0))
+        return cls(kinds, np.array([counts[kind] for kind in kinds]), np.clip(chance, 0.0, 1.0), drawn)
 
     @property
     def _vote(self) -> float:
@@ -256,6 +288,53 @@ class _Solved:
         lower = np.quantile(shown, 0.025, method="lower")
         upper = np.quantile(shown, 0.975, method="higher")
         return float(lower), float(upper)
+
+
+def _transparent(team: _Solved, rounds: int) -> Floats:
+    """Chances of being correct in the transparent arm as it is run, by draw and kind of start."""
+    out = np.empty_like(team.chance)
+    for i, rates in enumerate(team.rates):
+        by_size = {n: transparent_team(n, rounds, rates) for n in {n for _, n in team.kinds}}
+        out[i] = [by_size[n][k] for k, n in team.kinds]
+    return out
+
+
+def transparent_team(team_size: int, rounds: int, rates: Rates) -> Floats:
+    """Probability that a team of the transparent arm ends correct, by number of agents that start correct.
+
+    Beliefs move by the four rules, and every statement is the new belief: the number of correct agents is a Markov
+    chain, k' ~ Binomial(k, P(correct stays)) + Binomial(N - k, P(incorrect turns)).
+
+    Parameters
+    ----------
+    team_size, rounds : int
+        N >= 1 and T >= 0, complete topology.
+    rates : Rates
+        Of all agents.
+
+    Returns
+    -------
+    ndarray, shape (N + 1,)
+        A tie is incorrect.
+
+    Examples
+    --------
+    >>> transparent_team(5, 3, Rates(c=0, a=0, rho=0, r=0)).tolist()
+    [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
+    """
+    n = team_size
+    table = binary_outcomes(rates, n - 1)
+    turns = table[..., 1] + table[..., 3]  # next belief correct, by belief and correct others
+    each = np.arange(n + 1)
+    step = np.zeros((n + 1, n + 1))
+    for k in range(n + 1):
+        stay = binom.pmf(each[: k + 1], k, turns[1, k - 1]) if k else np.ones(1)
+        turn = binom.pmf(each[: n - k + 1], n - k, turns[0, k]) if k < n else np.ones(1)
+        step[k] = np.convolve(stay, turn)
+    correct = (2 * each > n).astype(float)
+    for _ in range(rounds):
+        correct = step @ correct
+    return np.asarray(np.clip(correct, 0.0, 1.0))
 
 
 def direction(lower: float | None, upper: float | None) -> Direction | None:
@@ -301,4 +380,5 @@ __all__ = [
     "direction",
     "predict_arms",
     "record_digest",
+    "transparent_team",
 ]
