@@ -25,6 +25,7 @@ DEFAULT = Rates(c=0.3, a=0.5, rho=1.0, r=0.8)
 INVENTED = ("Quellonia", "Marvessa", "Torlund")
 
 _SAYS = re.compile(rf"^- (?:.+ \d+|{SOMEBODY}) says: (.*)$", re.MULTILINE)
+_WROTE = re.compile(r"^- .+ \d+ wrote: I would answer: (.*)$", re.MULTILINE)
 _EVIDENCE = re.compile(r"^((?:- |\[P\d+\] )(.*))$", re.MULTILINE)
 
 
@@ -45,6 +46,12 @@ class BehaviouralAgent:
     oracle : bool
         The agent knows what any evidence is worth: in every round it answers correctly exactly when it can see all
         private notes of the task. Rates and `accuracy` do not enter. For the ceiling of a benchmark.
+
+    Notes
+    -----
+    In an open discussion a message names an answer and nothing else, and only such messages are read. There an agent
+    remembers what its prompts tell, its first vote: each message, and the final vote, is one application of the rules
+    to that vote and the messages in view.
 
     Examples
     --------
@@ -98,6 +105,8 @@ class BehaviouralAgent:
             statement, belief = self._act(user, metadata)
             # The joint PRIVATE line is written before the belief moves; the probe is asked for the new one.
             answer = {"PRIVATE": metadata["own"], "PUBLIC": statement, "ANSWER": belief}
+        if metadata.get("kind") == "message":
+            return f"I would answer: {answer['PUBLIC']}"
         lines = []
         for line in metadata["format"]:
             if line["tag"] == "SHARE":
@@ -105,6 +114,8 @@ class BehaviouralAgent:
                 lines.append(f"SHARE: {unshared[0]}")  # NONE is the last value
             elif line["tag"] == "DOUBT":
                 lines.append("DOUBT: it rests on what some of us have seen")
+            elif line["tag"] == "RATIONALE":
+                lines.append("RATIONALE: it fits best what I have seen so far")
             else:
                 lines.append(f"{line['tag']}: {answer[line['tag']]}")
         return "\n".join(lines)
@@ -113,7 +124,8 @@ class BehaviouralAgent:
         """Statement and next belief; the public call and the probe of a round draw the same outcome."""
         self.check(metadata["team_size"])
         rates = self.rates[metadata["agent"] if len(self.rates) > 1 else 0]
-        seen = [_opinion(s, metadata) for s in _SAYS.findall(user) if s != NO_ANSWER]
+        said = [*_SAYS.findall(user), *_WROTE.findall(user)]
+        seen = [_opinion(s, metadata) for s in said if s != NO_ANSWER]
         what = (metadata["instruction"], *filter(None, [metadata.get("intervention")]), "outcome")
         draw = self._uniform(metadata, *what)
         ways = outcomes(_opinion(metadata["own"], metadata), seen, metadata["truth"], rates)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["round0", "public", "probe"]
+Kind = Literal["round0", "public", "probe", "message", "vote"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Line:
     Parameters
     ----------
     tag : str
-        ``ANSWER``, ``PRIVATE``, ``PUBLIC``, ``SHARE``, ``COUNT``.
+        ``ANSWER``, ``PRIVATE``, ``PUBLIC``, ``SHARE``, ``COUNT``, ``DOUBT``, ``RATIONALE``.
     values : tuple of str
         The admissible values; empty where the value is free text.
     counts : tuple of str
@@ -35,13 +35,14 @@ class Call:
     Parameters
     ----------
     kind : str
-        ``round0`` (independent answer), ``public`` (statement and disclosure) or ``probe`` (private answer).
+        ``round0`` (independent answer), ``public`` (statement and disclosure), ``probe`` (private answer); in open
+        discussions ``vote`` (first, interim or final) and ``message`` (free text, an empty format).
     task, epoch, agent, round
         Who is asked, and when. Agents are numbered from 0.
     system, user : str
         The prompts. They never contain the answer key.
     format : tuple of Line
-        The exact lines the reply should have, for constrained decoding.
+        The exact lines the reply should have, for constrained decoding; empty where the reply is free text.
     metadata : mapping
         JSON-ready facts that travel beside the messages and never reach a provider's wire: task, epoch,
         agent, round, kind, and what a simulated agent needs (truth, options, previous private answer ...).

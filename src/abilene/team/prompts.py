@@ -38,6 +38,20 @@ _REQUIRED: dict[str, frozenset[str]] = {
     "probe": frozenset({"question", "shared", "notes", "board", "others"}),
     "share": frozenset({"question", "shared", "notes", "board"}),
 }
+_OPEN = frozenset({"member", "agent", "n", "question", "options", "facts"})
+_OPEN_ROUND = _OPEN | {"vote", "rationale", "others"}
+_OPEN_ALLOWED: dict[str, frozenset[str]] = {
+    "system": _ALLOWED["system"],
+    "first": _OPEN,
+    "message": _OPEN_ROUND,
+    "final": _OPEN_ROUND,
+}
+_OPEN_REQUIRED: dict[str, frozenset[str]] = {
+    "system": frozenset({"framing"}),
+    "first": frozenset({"question", "options", "facts"}),
+    "message": frozenset({"question", "options", "facts", "vote", "rationale", "others"}),
+    "final": frozenset({"question", "options", "facts", "vote", "rationale", "others"}),
+}
 #: Parts of an intervention whose wording changes with the round.
 _PHASES = ("first", "later", "last")
 
@@ -61,6 +75,18 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenSection:
+    """The wording of open (free-text) discussions; `interventions` come before those of the pack."""
+
+    member: str
+    system: str
+    first: str
+    message: str
+    final: str
+    interventions: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PromptPack:
     """A validated pack.
 
@@ -76,6 +102,8 @@ class PromptPack:
         Wording by benchmark name; ``options`` serves benchmarks without a section of their own.
     interventions : mapping
         Wording of interventions by name: a text, or texts for the first round, later ones and the last.
+    open : OpenSection, optional
+        Wording of open discussions (`abilene.team.open_discussion`); None where the pack has none.
     """
 
     name: str
@@ -83,6 +111,7 @@ class PromptPack:
     instructions: Mapping[str, str]
     sections: Mapping[str, Section]
     interventions: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    open: OpenSection | None = None
 
     def framing(self, instruction: str) -> str:
         """Text of an instruction: one of the pack's names, or any text of the user (at least two words).
@@ -102,7 +131,7 @@ class PromptPack:
             )
         return instruction.strip()
 
-    def directive(self, text: str, t: int, rounds: int) -> str:
+    def directive(self, text: str, t: int, rounds: int, *, open: bool = False) -> str:
         """Wording of an intervention in round t of 1..rounds.
 
         Parameters
@@ -111,6 +140,8 @@ class PromptPack:
             An entry of [interventions], or ``instructions.NAME``.
         t, rounds : int
             Which round it is, from 1, and how many there are.
+        open : bool
+            Of an open discussion: the wording of [open.interventions], where it is there, comes first.
 
         Raises
         ------
@@ -118,7 +149,8 @@ class PromptPack:
             The pack has no such wording; another one never takes its place.
         """
         part, _, name = text.rpartition(".")
-        found = self.instructions.get(name) if part else self.interventions.get(name)
+        own = self.open.interventions if open and self.open is not None else {}
+        found = self.instructions.get(name) if part else own.get(name, self.interventions.get(name))
         if found is None:
             raise UsageError(
                 f"The prompt pack '{self.name}' has no wording for this intervention. Add {name} to its "
@@ -172,17 +204,20 @@ def load_pack(path: str | Path | None = None) -> PromptPack:
         if not isinstance(text, str):
             raise InputError(where, f"is {text!r}", "Write the text.", field=f"instructions.{key}")
     _check_interventions(where, interventions)
+    spoken = _open_section(where, raw.pop("open")) if "open" in raw else None
     sections = {key: _section(where, key, value) for key, value in raw.items()}
     if "options" not in sections:
         raise InputError(
             where, "has no section [options]", "It serves benchmarks without a section of their own."
         )
-    return PromptPack(name, hashlib.sha256(data).hexdigest()[:16], instructions, sections, interventions)
+    return PromptPack(
+        name, hashlib.sha256(data).hexdigest()[:16], instructions, sections, interventions, spoken
+    )
 
 
-def _check_interventions(where: str | Path, entries: object) -> None:
+def _check_interventions(where: str | Path, entries: object, table: str = "interventions") -> None:
     if not isinstance(entries, dict):
-        raise InputError(where, f"is {entries!r}", "Write a table of texts.", field="interventions")
+        raise InputError(where, f"is {entries!r}", "Write a table of texts.", field=table)
     for key, value in entries.items():
         texts = value if isinstance(value, dict) else dict.fromkeys(_PHASES, value)
         if set(texts) != set(_PHASES):
@@ -190,14 +225,36 @@ def _check_interventions(where: str | Path, entries: object) -> None:
                 where,
                 f"has {', '.join(map(str, texts)) or 'nothing'}",
                 f"Write one text, or the texts {', '.join(_PHASES)}.",
-                field=f"interventions.{key}",
+                field=f"{table}.{key}",
             )
         if not all(isinstance(text, str) and text.strip() for text in texts.values()):
-            raise InputError(where, "is missing or empty", "Write the text.", field=f"interventions.{key}")
+            raise InputError(where, "is missing or empty", "Write the text.", field=f"{table}.{key}")
 
 
 def _section(where: str | Path, key: str, value: object) -> Section:
-    fields = ("member", *_ALLOWED)
+    return Section(**_texts(where, key, value, _ALLOWED, _REQUIRED, optional="share"))
+
+
+def _open_section(where: str | Path, value: object) -> OpenSection:
+    interventions: object = {}
+    if isinstance(value, dict):
+        value = dict(value)
+        interventions = value.pop("interventions", {})
+    _check_interventions(where, interventions, "open.interventions")
+    texts = _texts(where, "open", value, _OPEN_ALLOWED, _OPEN_REQUIRED)
+    return OpenSection(**texts, interventions=interventions)  # type: ignore[arg-type]
+
+
+def _texts(
+    where: str | Path,
+    key: str,
+    value: object,
+    allowed: Mapping[str, frozenset[str]],
+    required: Mapping[str, frozenset[str]],
+    optional: str | None = None,
+) -> dict[str, str]:
+    """The texts of a section, each with the placeholders that it may and must have."""
+    fields = ("member", *allowed)
     if not isinstance(value, dict):
         raise InputError(
             where, f"unknown entry {key!r}", "A pack has name, version, [instructions], sections."
@@ -206,26 +263,27 @@ def _section(where: str | Path, key: str, value: object) -> Section:
         raise InputError(where, f"unknown entry {sorted(unknown)}", f"Known: {', '.join(fields)}.", field=key)
     for name in fields:
         text = value.get(name)
-        if name == "share" and text is None:
+        if name == optional and text is None:
             continue
         if not isinstance(text, str) or not text.strip():
             raise InputError(where, "is missing or empty", "Write the text.", field=f"{key}.{name}")
         if name == "member":
             continue
         used = set(_PLACEHOLDER.findall(text))
-        if wrong := used - _ALLOWED[name]:
+        if wrong := used - allowed[name]:
             raise InputError(
                 where,
                 f"uses {{{min(wrong)}}}",
-                f"Allowed here: {', '.join(sorted(_ALLOWED[name]))}.",
+                f"Allowed here: {', '.join(sorted(allowed[name]))}.",
                 field=f"{key}.{name}",
             )
-        if lacking := _REQUIRED[name] - used:
+        if lacking := required[name] - used:
             raise InputError(where, f"lacks {{{min(lacking)}}}", "Place it once.", field=f"{key}.{name}")
-    return Section(**value)
+    return value
 
 
-def _fill(template: str, values: Mapping[str, str]) -> str:
+def fill(template: str, values: Mapping[str, str]) -> str:
+    """A template with its placeholders filled."""
     # One pass over the template: braces inside the inserted texts are never read as placeholders.
     return _PLACEHOLDER.sub(lambda m: values[m.group(1)], template).strip()
 
@@ -325,11 +383,11 @@ def render(
                 "sections, as the built-in pack has it."
             )
         template, lines = section.share, lines[-1:]
-    user = _fill(template, values)
+    user = fill(template, values)
     if kind == "public" and doubt:
         user += f"\n\n{pack.directive(_DOUBT, 1, 1)}"
         lines = (*lines, Line("DOUBT"))
-    return _fill(section.system, values), user, lines
+    return fill(section.system, values), user, lines
 
 
 def _others(member: str, view: View) -> list[str]:

@@ -83,7 +83,7 @@ async def discuss(
     rows: list[Row] = []
     calls = [_call(task, protocol, i, 0, "round0", epoch, View(), []) for i in range(n)]
     first: list[Answer] = []
-    for i, done in enumerate(await _ask_all(ask, calls)):
+    for i, done in enumerate(await ask_all(ask, calls)):
         reply = read_reply(done, calls[i].format)
         first.append(_answer(task, reply["ANSWER"]))
         rows.append(_first_row(task, i, epoch, done, first[i], reply))
@@ -127,7 +127,7 @@ async def _round(task: Task, ask: Ask, protocol: Protocol, team: _Team, t: int, 
         shown = [note for _, note in tables[i]]
         calls.append(_call(task, protocol, i, t, "public", epoch, view, shown, team.shared[i]))
         calls.append(_call(task, protocol, i, t, "probe", epoch, view, shown, team.shared[i]))
-    done = await _ask_all(ask, calls)
+    done = await ask_all(ask, calls)
     rows: list[Row] = []
     new: list[tuple[Answer, Answer]] = []
     team.doubts, offered = {}, []
@@ -281,7 +281,9 @@ def _call(
     return Call(kind, task.id, epoch, agent, t, system, user, reply_format, MappingProxyType(metadata))
 
 
-async def _ask_all(ask: Ask, calls: list[Call]) -> list[Completion]:
+async def ask_all(ask: Ask, calls: list[Call]) -> list[Completion]:
+    """Send calls at once; a call that raises comes back as a failed completion."""
+
     async def one(call: Call) -> Completion:
         try:
             return await ask(call)
@@ -318,4 +320,4 @@ def _total(a: int | None, b: int | None) -> int | None:
     return None if a is None and b is None else (a or 0) + (b or 0)
 
 
-__all__ = ["OnRound", "Protocol", "discuss"]
+__all__ = ["OnRound", "Protocol", "ask_all", "discuss"]
