@@ -186,11 +186,11 @@ def _show_arm(a: ArmComparison) -> None:
     table.add_column("95 % interval")
     _row(table, "gain predicted", p.gain)
     if p.predictive is not None:
-        table.add_row("  with luck", "", interval(*p.predictive, sign=True))
+        table.add_row("  outcomes expected", "", interval(*p.predictive, sign=True))
     if p.gain_as_run != p.gain:
         _row(table, "  as the arm is run", p.gain_as_run)
         if p.predictive_as_run is not None:
-            table.add_row("  with luck", "", interval(*p.predictive_as_run, sign=True))
+            table.add_row("  outcomes expected", "", interval(*p.predictive_as_run, sign=True))
     _row(table, "gain observed", o.gain)
     _row(table, "change predicted", p.change)
     _row(table, "change observed", a.change)
