@@ -445,7 +445,12 @@ def test_all_calls_may_fail():
 
 @pytest.mark.parametrize(
     ("text", "value", "status"),
-    [("ANSWER: Up", None, "off_list"), ("West, I guess", None, "missing"), ("ANSWER: west.", "West", "ok")],
+    [
+        ("ANSWER: Up", None, "off_list"),
+        ("West, I guess", None, "missing"),
+        ("ANSWER: west.", "West", "ok"),
+        ("**ANSWER:** West **RATIONALE:** not East", "West", "ok"),
+    ],
 )
 def test_votes_are_read_and_never_guessed(text, value, status):
     _, rows = run(lambda c: text if c.kind == "vote" and c.round else plain(c))
@@ -459,6 +464,8 @@ def test_votes_are_read_and_never_guessed(text, value, status):
         ("RATIONALE: near\n- and safe\nANSWER: East", "near - and safe"),
         ("ANSWER: East\n**Rationale:** near.", "near."),
         ("ANSWER: East\nRATIONALE:\nnear", "near"),
+        ("ANSWER: East RATIONALE: West is far.", "West is far."),
+        ("ANSWER: East\nmy rationale: none", None),
         ('{"answer": "East", "rationale": "near"}', "near"),
         ("<think>RATIONALE: no</think>ANSWER: East", None),
         ("ANSWER: East", None),

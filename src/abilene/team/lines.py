@@ -69,7 +69,7 @@ def strip_thought(text: str) -> tuple[str, bool]:
 # Tagged lines --------------------------------------------------------------------------------------------
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
-_OTHER_TAG = re.compile(r"(?<!\w)(?:ANSWER|PRIVATE|PUBLIC|SHARE|COUNT)[*_~`\"')\]]{0,4}\s?[:：]")
+_OTHER_TAG = re.compile(r"(?<!\w)(?:ANSWER|PRIVATE|PUBLIC|SHARE|COUNT|RATIONALE)[*_~`\"')\]]{0,4}\s?[:：]")
 
 
 @lru_cache(maxsize=64)

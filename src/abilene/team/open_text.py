@@ -16,7 +16,10 @@ NO_MESSAGE = "(no message)"
 NO_REASON = "(no reason given)"
 SILENCE = "(nobody has spoken yet)"
 
-_REASON = re.compile(r"^[\W_]{0,40}RATIONALE[\s*_~`]{0,10}[:：][ \t*_~`]*", re.IGNORECASE | re.MULTILINE)
+# At the start of a line, or in capitals further on in it (after the vote).
+_REASON = re.compile(
+    r"(?:^[\W_]{0,40}(?i:RATIONALE)|(?<=\s)[*_]{0,3}RATIONALE)[\s*_~`]{0,10}[:：][ \t*_~`]*", re.MULTILINE
+)
 
 
 def deal(task: Task, seed: int, epoch: int) -> Task:
