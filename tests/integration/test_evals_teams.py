@@ -90,3 +90,26 @@ def test_mistakes_are_found_before_anything_is_asked(tmp_path, options, error):
     with pytest.raises(error):
         held(tmp_path, **options)
     assert not (tmp_path / "run" / "rows.parquet").exists()
+
+
+def test_an_open_discussion_has_a_gain_and_no_rates(tmp_path):
+    result = run(
+        RunConfig(
+            benchmark="hiddenbench", data=data_file("hiddenbench.json"), tasks=4, protocol_name="open", rounds=2,
+            model_args={"accuracy": 0.3}, out=tmp_path / "run",
+        ),
+        progress=False,
+    )  # fmt: skip
+    assert result.complete
+    (setting,) = estimate(result.loaded.record).settings
+    assert setting.posterior.verdict == "unidentified"
+    assert setting.posterior.withholding.mean is None
+    assert setting.gain.n == 4
+    assert setting.setting["setting"].endswith("open discussion of 2 rounds")
+    assert result.calls == sum(n * 4 for _, n in setting.starts)
+
+
+@pytest.mark.parametrize("options", [{"protocol_name": "loud"}, {"early_stop": True}])
+def test_unknown_protocols_and_misplaced_stops(tmp_path, options):
+    with pytest.raises(UsageError):
+        held(tmp_path, **options)

@@ -194,26 +194,35 @@ def test_a_trap_needs_a_pair():
         bias_trap(frame(CASES, {}), {"a": "T"})
 
 
-def test_real_pairs_against_a_plain_count():
-    tasks = benchmark("medeinst").make(data=benchmark_file("medeinst"), tasks=12)
+@pytest.mark.parametrize("seed", range(4))
+def test_real_pairs_against_a_plain_count(seed):
+    tasks = benchmark("medeinst").make(data=benchmark_file("medeinst"), tasks=6)
     control = control_diagnoses(tasks)
     assert set(control) == {t.id for t in tasks}
-    record = talk(tasks, BehaviouralAgent((Rates(0.4, 0.5, 0.9, 0.7),)), rounds=2)
+    record = talk(tasks, BehaviouralAgent((Rates(0.4, 0.5, 0.9, 0.4),), seed=seed), rounds=2)
     found = {s.stage: s for s in bias_trap(record, control)}
     for stage, t, column in (("vote", 0, "public"), ("discussion", 2, "public"), ("beliefs", 2, "private")):
-        kinds = Counter()
+        kinds: Counter[str] = Counter()
         for task in tasks:
             answers = record.filter((pl.col("task") == task.id) & (pl.col("round") == t))[column].to_list()
             most = max(Counter(answers).values())
             top = [a for a, n in Counter(answers).items() if n == most]
-            kinds[top[0] if len(top) == 1 and top[0] not in (task.answer, control[task.id]) else
-                  "tie" if len(top) > 1 else "correct" if top[0] == task.answer else "trapped"] += 1  # fmt: skip
+            name = {task.answer: "correct", control[task.id]: "trapped"}.get(top[0], "other")
+            kinds["tie" if len(top) > 1 else name] += 1
         s = found[stage]
-        assert (s.trapped.k, s.correct.k, s.ties, s.trapped.n) == (
-            kinds["trapped"],
-            kinds["correct"],
-            kinds["tie"],
-            len(tasks),
-        )
-        assert s.trapped.k + s.correct.k + s.ties + s.other == len(tasks)
-    assert any(s.trapped.k for s in found.values())
+        there = {"trapped": s.trapped.k, "correct": s.correct.k, "tie": s.ties, "other": s.other}
+        assert there == {name: kinds[name] for name in there}
+        assert s.trapped.n == s.correct.n == 6
+
+
+def test_agents_that_always_fall_into_the_trap():
+    """The plain count above could miss a trap that never springs: here everybody names the control's diagnosis."""
+    tasks = benchmark("medeinst").make(data=benchmark_file("medeinst"), tasks=6)
+    rows = [
+        Row(task=t.id, round=r, agent=str(i), truth=t.answer, private=x, public=x)
+        for t in tasks for r in (0, 1) for i in range(5) for x in [str(t.design["control_diagnosis"])]
+    ]  # fmt: skip
+    assert all(
+        s.trapped.share == 1.0 and s.correct.k == 0
+        for s in bias_trap(frame(rows, {}), control_diagnoses(tasks))
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from abilene.cli import lists, logs, run, tasks, theory
+from abilene.cli import experiment, lists, logs, run, scores, tasks, theory
 
 
 def register(app: typer.Typer) -> None:
@@ -13,6 +13,9 @@ def register(app: typer.Typer) -> None:
     app.command()(logs.estimate)
     app.command()(logs.audit)
     app.command()(logs.convert)
+    app.command()(scores.conditions)
+    app.command()(scores.scores)
     app.command()(lists.interventions)
     app.add_typer(theory.app, name="theory")
     app.add_typer(tasks.app, name="tasks")
+    app.add_typer(experiment.app, name="experiment")

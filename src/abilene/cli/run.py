@@ -27,7 +27,15 @@ def run(
     ] = None,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks.")] = None,
     team_size: Annotated[int | None, typer.Option(help="N, number of agents.")] = None,
-    rounds: Annotated[int, typer.Option(help="T, number of discussion rounds.")] = 3,
+    rounds: Annotated[
+        int | None, typer.Option(help="T, number of discussion rounds (3; 15 in open discussions).")
+    ] = None,
+    protocol: Annotated[
+        str, typer.Option(help="structured, or open: free text between two votes, without probes.")
+    ] = "structured",
+    early_stop: Annotated[
+        bool, typer.Option("--early-stop", help="End an open discussion when all agree.")
+    ] = False,
     topology: Annotated[
         str, typer.Option(help="complete, ring, star, chain, random:Q, or an adjacency file.")
     ] = "complete",
@@ -87,7 +95,9 @@ def run(
         instructions=tuple(instruction or ["B"]),
         tasks=tasks,
         team_size=team_size,
-        rounds=rounds,
+        rounds=rounds if rounds is not None else 15 if protocol == "open" else 3,
+        protocol_name=protocol,
+        early_stop=early_stop,
         topology=topology,
         intervention=intervention,
         reasoning=reasoning,

@@ -26,7 +26,9 @@ from abilene.team.call import Call, Completion
 _SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS)$", re.IGNORECASE)
 _SECRETS = re.compile(r"(?i)\b(?:sk|pk|rk|gsk|xai)-[\w-]{8,}|\bbearer\s+[\w.~+/=-]{8,}|\bAIza[\w-]{20,}")
 _STOPS = {"stop": "stop", "max_tokens": "length", "model_length": "length", "content_filter": "refusal"}
-_NAMES = {"round0": "answer", "public": "public", "probe": "private"}
+_NAMES = {
+    "round0": "answer", "public": "public", "probe": "private", "message": "message", "vote": "vote"
+}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -34,7 +34,7 @@ class RunConfig:
     Parameters
     ----------
     benchmark, tasks, team_size, rounds, seed, topology, intervention, prompts, data, reasoning, condition,
-    instruction_share, agent_instructions, personas, agent_models
+    instruction_share, agent_instructions, personas, agent_models, protocol_name, early_stop
         See `abilene.evals.plan.Plan`.
     instructions : tuple of str
         One setting each; all start from the same independent answers.
@@ -79,6 +79,8 @@ class RunConfig:
     agent_instructions: Mapping[str, str] | None = None
     personas: str | Path | None = None
     agent_models: Mapping[str, str] | None = None
+    protocol_name: str = "structured"
+    early_stop: bool = False
     seed: int = 0
     max_cost: float | None = None
     price: tuple[float, float] | None = None
@@ -152,6 +154,8 @@ class RunConfig:
                 agent_instructions=None if self.agent_instructions is None else dict(self.agent_instructions),
                 personas=None if self.personas is None else str(self.personas),
                 agent_models=None if self.agent_models is None else dict(self.agent_models),
+                protocol_name=self.protocol_name,
+                early_stop=self.early_stop,
             )
             for instruction in self.instructions
         )

@@ -118,7 +118,7 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
     with lock(out):
         write_facts(config)
         budget = _budget(config, str(model), out)
-        calls = sum(n * (1 + 2 * config.rounds) for p in plans for n in (t.team_size for t in p.items))
+        calls = sum(p.calls_by_agent * t.team_size for p in plans for t in p.items)
         with bar(calls, f"{config.benchmark}, {model}", show=progress) as on_call:
             session = Session(budget=budget, on_call=on_call)
             logs = _evaluate(config, plans, model, others, session)
@@ -211,7 +211,6 @@ def _lean() -> Iterator[None]:
     Inspect's trace of every single step is not written.
     """
     thresholds, disabled = gc.get_threshold(), logging.root.manager.disable
-    gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
     logging.disable(logging.INFO - 1)

@@ -12,6 +12,7 @@ from abilene.evals.plan import Plan
 from abilene.tasks import Task
 from abilene.team.behavioural import BehaviouralAgent
 from abilene.team.call import Call, Completion
+from abilene.team.open_discussion import discuss_openly
 from abilene.team.protocol import discuss
 
 #: Tasks of a plan that are rehearsed.
@@ -113,5 +114,9 @@ async def _hold(plan: Plan, task: Task) -> tuple[_Tally, _Tally]:
         tally.add(_Tally(1, len(call.system) + len(call.user), len(reply)))
         return Completion(reply)
 
-    await discuss(task, ask, plan.protocol)
+    if plan.open:
+        # Simulated agents may agree sooner than a model: without the early stop this is the most it can take.
+        await discuss_openly(task, ask, plan.protocol, depth=plan.rounds)
+    else:
+        await discuss(task, ask, plan.protocol)
     return parts

@@ -23,6 +23,7 @@ from abilene.evals.solver import STORE, unpack_rows
 from abilene.records.files import register_reader
 from abilene.records.loaded import Loaded, Notes
 from abilene.records.schema import SCHEMA_VERSION, Row, frame
+from abilene.tasks.task import Task
 
 _HINT = "Only logs of discussions that Abilene ran can be read: abilene run, or inspect eval abilene/..."
 #: Fields of a sample that rows do not come from.
@@ -66,7 +67,7 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
     rows: list[Row] = []
     free: list[bool] = []
     finished = 0
-    for sample in _samples(path, header):
+    for sample in _samples(path, _HEAVY):
         kept = sample.store.get(STORE) or {}
         try:
             rows += unpack_rows(kept.get("rows", []))
@@ -112,6 +113,22 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
     return Loaded(record=record, warnings=notes.warnings, faults=notes.faults, metadata={str(path): told})
 
 
+def read_tasks(path: str | Path) -> list[Task]:
+    """The tasks that a log's discussions were about.
+
+    Raises
+    ------
+    InputError
+        Not a log of Abilene's discussions.
+    """
+    path = Path(path)
+    header = _header(path)
+    if "abilene" not in (header.eval.metadata or {}):
+        raise InputError(path, f"an Inspect log of another task ('{header.eval.task}')", _HINT)
+    light = _HEAVY - {"metadata"} | {"store"}
+    return [Task.from_item(sample.metadata) for sample in _samples(path, light)]
+
+
 def _why(sample: EvalSample) -> str:
     if sample.limit is not None:
         return f"{sample.limit.type} limit"
@@ -143,11 +160,13 @@ def _header(path: Path) -> EvalLog:
         raise InputError(path, f"not a readable Inspect log ({type(e).__name__}: {first})", _HINT) from e
 
 
-def _samples(path: Path, header: EvalLog) -> Iterator[EvalSample]:
+def _samples(path: Path, leave_out: set[str]) -> Iterator[EvalSample]:
     summaries = read_eval_log_sample_summaries(str(path))
     for summary in sorted(summaries, key=lambda s: (str(s.id), s.epoch)):
         try:
-            yield read_eval_log_sample(str(path), id=summary.id, epoch=summary.epoch, exclude_fields=_HEAVY)
+            yield read_eval_log_sample(
+                str(path), id=summary.id, epoch=summary.epoch, exclude_fields=leave_out
+            )
         except Exception as e:
             first = (str(e).splitlines() or [""])[0][:160]
             raise InputError(path, f"sample {summary.id} cannot be read ({first})", _HINT) from e
@@ -158,4 +177,4 @@ def _read(path: Path, text: bool) -> Loaded:
 
 
 register_reader(".eval", _read)
-__all__ = ["model_setting", "read_eval", "setting_of"]
+__all__ = ["model_setting", "read_eval", "read_tasks", "setting_of"]

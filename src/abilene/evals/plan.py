@@ -13,11 +13,14 @@ from typing import Any
 from abilene.errors import UsageError
 from abilene.records.schema import SCHEMA_VERSION, SETTING_PARTS
 from abilene.tasks import Task, benchmark, file_digest
+from abilene.team.open_discussion import check_open
 from abilene.team.prompts import load_pack
 from abilene.team.protocol import Protocol
 from abilene.team.roles import load_personas
 from abilene.team.topology import Topology
 
+#: How discussions are held.
+PROTOCOLS = ("structured", "open")
 REASONING = ("on", "off", "low", "medium", "high")
 
 
@@ -33,6 +36,11 @@ class Plan:
         A name of the prompt pack (A, B, C, ...) or any text.
     team_size : int, optional
         N; left out: the benchmark's own.
+    protocol_name : str
+        ``structured`` (statements, notes on the table, private probes) or ``open`` (HiddenBench's own free-text
+        discussion between two votes, see `abilene.team.open_discussion`).
+    early_stop : bool
+        Only in open discussions: end when all agents vote alike.
     rounds : int
         T >= 1.
     tasks : int, optional
@@ -83,6 +91,8 @@ class Plan:
     agent_instructions: Mapping[str, str] | None = None
     personas: str | None = None
     agent_models: Mapping[str, str] | None = None
+    protocol_name: str = "structured"
+    early_stop: bool = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -95,7 +105,7 @@ class Plan:
         if self.reasoning is not None and self.reasoning not in REASONING:
             raise UsageError(f"Reasoning {self.reasoning!r}: choose one of {', '.join(REASONING)}.")
         return Protocol(
-            rounds=self.rounds,
+            rounds=max(1, self.rounds) if self.open else self.rounds,
             instruction=self.instruction,
             topology=Topology.parse(self.topology),
             pack=load_pack(self.prompts),
@@ -105,6 +115,33 @@ class Plan:
             agent_instructions=by_agent(self.agent_instructions, "agent_instructions"),
             personas={} if self.personas is None else load_personas(self.personas),
         )
+
+    @property
+    def open(self) -> bool:
+        """Whether discussions are held in free text.
+
+        Raises
+        ------
+        UsageError
+            An unknown protocol, or an early stop of a structured discussion.
+        """
+        if self.protocol_name not in PROTOCOLS:
+            raise UsageError(f"Unknown protocol {self.protocol_name!r}. Known: {', '.join(PROTOCOLS)}.")
+        if self.early_stop and self.protocol_name != "open":
+            raise UsageError("Only open discussions can stop early.")
+        return self.protocol_name == "open"
+
+    @property
+    def last_round(self) -> int:
+        """Round of the final answers: T, and one more in open discussions, where the votes have their own."""
+        return self.rounds + 1 if self.open else self.rounds
+
+    @property
+    def calls_by_agent(self) -> int:
+        """Calls of one agent in one discussion (with an early stop: at most)."""
+        if self.open:
+            return self.rounds + 2 + (max(0, self.rounds - 1) if self.early_stop else 0)
+        return 1 + 2 * self.rounds
 
     @cached_property
     def items(self) -> tuple[Task, ...]:
@@ -120,7 +157,10 @@ class Plan:
         for task in made:
             if faults := source.check(task):
                 raise UsageError(f"{self.benchmark} made a faulty task: {faults[0]}")
-            self.protocol.check(task)
+            if self.open:
+                check_open(task, self.protocol, self.rounds)
+            else:
+                self.protocol.check(task)
             for agent in by_agent(self.agent_models, "agent_models"):
                 if agent >= task.team_size:
                     raise UsageError(
@@ -146,9 +186,18 @@ class Plan:
             "team": "N="
             + ",".join(map(str, self.team_sizes))
             + (f", personas {self._persona_hash}" if self.personas else ""),
-            "setting": None if self.condition == "hidden" else f"{self.condition} profile",
+            "setting": self._label,
         }
         return parts
+
+    @property
+    def _label(self) -> str | None:
+        """What else tells this setting apart."""
+        label = [f"{self.condition} profile"] if self.condition != "hidden" else []
+        if self.open:
+            stop = ", stopping early" if self.early_stop else ""
+            label.append(f"open discussion of {self.rounds} rounds{stop}")
+        return "; ".join(label) or None
 
     @property
     def _instructions(self) -> str:

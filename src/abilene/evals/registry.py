@@ -43,6 +43,8 @@ def hidden_profile(
     agent_instructions: dict[str, str] | None = None,
     personas: str | None = None,
     agent_models: dict[str, str] | None = None,
+    protocol_name: str = "structured",
+    early_stop: bool = False,
 ) -> InspectTask:
     """Two candidates; only the pooled notes favor the stronger.
 
@@ -68,6 +70,8 @@ def hiddenbench(
     agent_instructions: dict[str, str] | None = None,
     personas: str | None = None,
     agent_models: dict[str, str] | None = None,
+    protocol_name: str = "structured",
+    early_stop: bool = False,
 ) -> InspectTask:
     """The published HiddenBench tasks, from a file or the hub.
 
@@ -93,6 +97,8 @@ def musique(
     agent_instructions: dict[str, str] | None = None,
     personas: str | None = None,
     agent_models: dict[str, str] | None = None,
+    protocol_name: str = "structured",
+    early_stop: bool = False,
 ) -> InspectTask:
     """MuSiQue questions of several steps, each step known to another agent; free-text answers.
 
@@ -118,6 +124,8 @@ def medeinst(
     agent_instructions: dict[str, str] | None = None,
     personas: str | None = None,
     agent_models: dict[str, str] | None = None,
+    protocol_name: str = "structured",
+    early_stop: bool = False,
 ) -> InspectTask:
     """MedEinst case pairs: one finding, held by some, turns the diagnosis.
 

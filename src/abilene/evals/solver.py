@@ -15,6 +15,7 @@ from abilene.evals.digest import messages, round_table
 from abilene.evals.plan import Plan, agent_role, by_agent
 from abilene.records.schema import Row
 from abilene.tasks.task import Task
+from abilene.team.open_discussion import discuss_openly
 from abilene.team.protocol import discuss
 from abilene.theory.kernel import plurality
 
@@ -78,13 +79,19 @@ def discussion(plan: dict[str, Any]) -> Solver:
             transcript().info(round_table([r for r in rows if r.round == t]), source="abilene")
 
         try:
-            await discuss(task, ask, protocol, epoch=state.epoch, on_round=keep)
+            if design.open:
+                await discuss_openly(
+                    task, ask, protocol, depth=design.rounds, early_stop=design.early_stop,
+                    epoch=state.epoch, on_round=keep,
+                )  # fmt: skip
+            else:
+                await discuss(task, ask, protocol, epoch=state.epoch, on_round=keep)
         finally:
             # Also where a limit ended the discussion early. (Not after each round: Inspect compares the whole
             # store around every span.)
             state.store.set(STORE, {"rows": pack_rows(kept), "unconstrained": list(ask.free)})
             state.messages = messages(task, kept)
-        last = [r.public for r in kept if r.round == protocol.rounds and r.public is not None]
+        last = [r.public for r in kept if r.round == design.last_round and r.public is not None]
         final = plurality(last) or "(no unique majority)"
         state.output = ModelOutput.from_content(model=str(model), content=final)
         state.completed = True

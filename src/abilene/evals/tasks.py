@@ -31,7 +31,7 @@ def make_task(plan: Plan) -> InspectTask:
     return InspectTask(
         dataset=MemoryDataset(samples, name=plan.benchmark),
         solver=discussion(plan.arguments),
-        scorer=team_verdict(rounds=plan.rounds),
+        scorer=team_verdict(rounds=plan.last_round),
         config=default_config(),
         fail_on_error=False,
         version=plan.version,

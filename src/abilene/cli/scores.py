@@ -1,0 +1,122 @@
+"""`abilene conditions` and `abilene scores`: what single benchmarks ask for beside the estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from abilene.cli.files import read_logs
+from abilene.cli.options import Json, Seed
+from abilene.cli.output import interval, number, out, print_json
+from abilene.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from abilene.tasks import Task
+
+
+def conditions(
+    hidden: Annotated[Path, typer.Argument(metavar="HIDDEN", help="Run with notes dealt out.")],
+    full: Annotated[
+        Path | None,
+        typer.Option(help="Run of the same tasks with --condition full; its round 0 is the ceiling."),
+    ] = None,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Full profile, hidden before, hidden after: collective gain and gap to the ceiling (HiddenBench)."""
+    from abilene.analysis.conditions import SCORINGS
+    from abilene.analysis.conditions import conditions as compare
+
+    ceiling = None if full is None else read_logs([full]).record
+    found = compare(ceiling, read_logs([hidden]).record, seed=seed)
+    if json:
+        print_json(found.to_json())
+        return
+    label = " · ".join(v for v in found.setting.values() if v)
+    out.print(label + ("  [simulated agents]" if found.simulated else ""), style="bold", markup=False)
+    names = {
+        "full": "full profile", "before": "hidden, before", "after": "hidden, after",
+        "gain": "collective gain", "gap": "gap to the ceiling",
+    }  # fmt: skip
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for head in ("", *(f"{s}  95 % interval" for s in SCORINGS)):
+        table.add_column(head)
+    for name, shown in names.items():
+        sign = name in ("gain", "gap")
+        cells = []
+        for scoring in SCORINGS:
+            value = getattr(getattr(found, scoring), name)
+            text = f"{number(value.mean, sign=sign)}  {interval(value.lower, value.upper, sign=sign)}"
+            cells.append(text if value.mean is not None else f"not known: {value.reason}")
+        table.add_row(shown, *cells)
+    out.print(table)
+    for reason in found.reasons:
+        out.print(f"  {reason}", style="dim", markup=False)
+
+
+def scores(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder or .eval of musique or medeinst.")],
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """MuSiQue: strict and lenient accuracy side by side. MedEinst: Bias Trap Rate beside accuracy."""
+    from abilene.analysis.scores import bias_trap, control_diagnoses, free_text_scores
+    from abilene.records.schema import is_simulated
+
+    record = read_logs([run], text=True).record
+    tasks = {t.id: t for t in discussed(run)}.values()
+    free = [t for t in tasks if not t.options]
+    traps = control_diagnoses(tasks)
+    found: dict[str, list[dict[str, object]]] = {}
+    if free:
+        ids = [t.id for t in free]
+        found["free_text"] = [
+            s.to_json() for s in free_text_scores(record.filter(record["task"].is_in(ids)), free)
+        ]
+    if traps:
+        trapped = record.filter(record["task"].is_in(list(traps)))
+        found["bias_trap"] = [s.to_json() for s in bias_trap(trapped, traps)]
+    if not found:
+        raise InputError(run, "holds no free-text tasks and no trap cases", "Use abilene estimate.")
+    if json:
+        print_json({"schema": 1, **found})
+        return
+    columns = {"free_text": ("strict", "lenient"), "bias_trap": ("bias_trap_rate", "accuracy")}
+    for kind, rows in found.items():
+        by_setting: dict[str, list[dict[str, object]]] = {}
+        for row in rows:
+            setting: dict[str, str | None] = row["setting"]  # type: ignore[assignment]
+            label = " · ".join(v for v in setting.values() if v)
+            label += "  [simulated agents]" if is_simulated(setting["model"]) else ""
+            by_setting.setdefault(label, []).append(row)
+        for label, mine in by_setting.items():
+            out.print(label, style="bold", markup=False)
+            table = Table(box=None, pad_edge=False, header_style="dim")
+            for head in ("", *(f"{c.replace('_', ' ')}  95 % interval" for c in columns[kind])):
+                table.add_column(head)
+            for row in mine:
+                cells = []
+                for column in columns[kind]:
+                    p: dict[str, float | None] = row[column]  # type: ignore[assignment]
+                    cells.append(f"{number(p['share'])}  {interval(p['lower'], p['upper'])}")
+                table.add_row(str(row["stage"]), *cells)
+            out.print(table)
+
+
+def discussed(run: Path) -> Iterable[Task]:
+    """Tasks of a run, from its Inspect logs."""
+    import importlib.util
+
+    if importlib.util.find_spec("inspect_ai") is None:
+        raise MissingExtraError("run", "Reading the tasks of a run")
+    from abilene.evals.logs import read_tasks
+
+    files = [run] if run.suffix == ".eval" else sorted(run.glob("*.eval")) if run.is_dir() else []
+    if not files:
+        raise InputError(run, "holds no Inspect log (.eval)", "Give a run folder; its logs hold the tasks.")
+    for file in files:
+        yield from read_tasks(file)
