@@ -105,7 +105,7 @@ class Plan:
         if self.reasoning is not None and self.reasoning not in REASONING:
             raise UsageError(f"Reasoning {self.reasoning!r}: choose one of {', '.join(REASONING)}.")
         return Protocol(
-            rounds=max(1, self.rounds) if self.open else self.rounds,
+            rounds=max(1, self.last_round) if self.open else self.rounds,
             instruction=self.instruction,
             topology=Topology.parse(self.topology),
             pack=load_pack(self.prompts),
@@ -134,13 +134,13 @@ class Plan:
     @property
     def last_round(self) -> int:
         """Round of the final answers: T, and one more in open discussions, where the votes have their own."""
-        return self.rounds + 1 if self.open else self.rounds
+        return self.rounds + 1 if self.open and self.rounds > 0 else self.rounds
 
     @property
     def calls_by_agent(self) -> int:
         """Calls of one agent in one discussion (with an early stop: at most)."""
         if self.open:
-            return self.rounds + 2 + (max(0, self.rounds - 1) if self.early_stop else 0)
+            return 1 if self.rounds == 0 else self.rounds + 2 + (self.rounds - 1 if self.early_stop else 0)
         return 1 + 2 * self.rounds
 
     @cached_property
