@@ -19,6 +19,7 @@ from abilene.errors import InputError, UsageError
 from abilene.evals import causal as module
 from abilene.evals.causal import COMPARISON, PREDICTION, causal
 from abilene.evals.config import RunConfig
+from abilene.evals.registered import seal
 from abilene.records.files import load
 
 SMALL = {"tasks": 4, "rounds": 2, "model_args": {"c": 0.6}}
@@ -72,7 +73,7 @@ def reseal(path, change):
     """A prediction file changed so that its own hash fits."""
     document = json.loads(path.read_text())
     change(document)
-    document["sha256"] = module._seal(document)
+    document["sha256"] = seal(document)
     path.write_text(json.dumps(document))
     return path.read_bytes()
 
@@ -131,7 +132,7 @@ def test_the_prediction_is_there_whole_before_the_first_arm_and_survives_a_kill(
         with pytest.raises(KeyboardInterrupt):
             again(out)
     (registered,) = seen
-    assert registered["sha256"] == module._seal(registered)
+    assert registered["sha256"] == seal(registered)
     (folder,) = [p for p in out.iterdir() if p.is_dir()]
     assert [p.name for p in folder.iterdir()] == ["control"]
     before, control = (out / PREDICTION).read_bytes(), sum(n for k, n in calls.items() if k[4] is None)
@@ -191,8 +192,8 @@ def test_a_prediction_after_the_arms_is_refused(copy, calls):
 
 
 def test_arms_from_elsewhere_are_refused(copy, calls):
-    for seal in copy.glob("*/transparent/prediction.sha256"):
-        seal.unlink()
+    for path in copy.glob("*/transparent/prediction.sha256"):
+        path.unlink()
     refused(copy, "was not started by this experiment", calls)
 
 

@@ -11,37 +11,40 @@ Layout of the folder::
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from abilene.analysis.arms import ArmComparison, compare_arm, gain_json
-from abilene.analysis.causal import ARMS, CONTROL, ArmPrediction, Predictions, predict_arms, record_digest
+from abilene.analysis.causal import ARMS, CONTROL, ArmPrediction, Predictions
 from abilene.analysis.estimate import SettingEstimate, estimate
 from abilene.analysis.manipulation import checks_by_setting, gate
 from abilene.errors import InputError, UsageError
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
 from abilene.evals.drive import RunResult, run
 from abilene.evals.plan import digest
+from abilene.evals.registered import (
+    NEW,
+    PREDICTION,
+    SCHEMA,
+    check_design,
+    check_logs,
+    read_prediction,
+    register,
+)
 from abilene.records.audit import audit
 from abilene.records.derive import derive
 from abilene.records.loaded import replacing
-from abilene.team.interventions import INTERVENTIONS
 
-SCHEMA = 1
-PREDICTION, COMPARISON = "prediction.json", "comparison.json"
+COMPARISON = "comparison.json"
 _SEAL = "prediction.sha256"  # in each arm's folder: the prediction it was started under
-_NEW = "Choose a new --out; this one is left as it is."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +179,7 @@ def causal(
     draws : int
         Posterior draws behind each prediction.
     seed : int
-        Root of estimates and predictions (that of the tasks is in the cells).
+        Root of estimates and predictions (that of the tasks is in the cells); once there is a prediction, its own.
     progress : bool
         Whether to show progress on stderr.
 
@@ -207,9 +210,10 @@ def causal(
     _check_root(root, todo)
     root.mkdir(parents=True, exist_ok=True)
     with lock(root):
-        registered = _read_prediction(root)
+        registered = read_prediction(root)
         if registered is not None:
-            _check_design(root, registered, todo)
+            check_design(root, registered, todo)
+            seed = registered["seed"]
         elif started := [c for cell in todo for a, c in cell.items() if a != CONTROL and c.folder.exists()]:
             raise InputError(
                 started[0].folder,
@@ -223,9 +227,9 @@ def causal(
             return CausalResult(out=root, registered=registered, comparisons=(), stopped=str(e))
         found = [_estimate(r, seed) for r in controls]
         if registered is None:
-            registered = _register(root, todo, controls, found, draws, seed)
+            registered = register(root, todo, controls, found, draws, seed)
         else:
-            _check_logs(root, registered, controls)
+            check_logs(root, registered, controls)
         try:
             arms = [
                 {a: _run_arm(cell[a], cell[CONTROL], registered, purse, progress) for a in ARMS}
@@ -282,110 +286,7 @@ def _check_root(root: Path, todo: list[dict[str, RunConfig]]) -> None:
         raise InputError(root, "is a file", "Give a folder as --out.")
     own = {PREDICTION, COMPARISON, ".lock", *(cell[CONTROL].folder.parent.name for cell in todo)}
     if root.is_dir() and (found := sorted(p.name for p in root.iterdir() if p.name not in own)):
-        raise InputError(root, f"holds something else than this experiment ({found[0]})", _NEW)
-
-
-def _identity(config: RunConfig) -> dict[str, Any]:
-    return json.loads(json.dumps(config.identity, default=str))  # type: ignore[no-any-return]
-
-
-def _check_design(root: Path, registered: dict[str, Any], todo: list[dict[str, RunConfig]]) -> None:
-    there = [(c["folder"], c["identity"]) for c in registered["cells"]]
-    here = [(cell[CONTROL].folder.parent.name, _identity(cell[CONTROL])) for cell in todo]
-    if there != here:
-        names = ", ".join(f"{c['benchmark']} with {c['model']}" for c in registered["cells"])
-        raise InputError(
-            root / PREDICTION,
-            f"was written for other runs ({names}; benchmarks, models, order and arguments count)",
-            _NEW,
-        )
-
-
-# The prediction -------------------------------------------------------------------------------------------
-
-
-def _seal(document: dict[str, Any]) -> str:
-    text = json.dumps(
-        {k: v for k, v in document.items() if k != "sha256"}, sort_keys=True, ensure_ascii=False
-    )
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _read_prediction(root: Path) -> dict[str, Any] | None:
-    path = root / PREDICTION
-    if not path.exists():
-        return None
-    try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        newer, intact = document["schema"] > SCHEMA, document["sha256"] == _seal(document)
-        for cell in document["cells"]:
-            msgspec.convert(cell["predictions"], Predictions)
-            _ = cell["folder"], cell["identity"], cell["control"]["sha256"]
-        datetime.fromisoformat(document["written"])
-    except (OSError, ValueError, KeyError, TypeError) as e:  # msgspec's errors are ValueErrors
-        raise InputError(path, "cannot be read as a prediction", _NEW) from e
-    if newer:
-        raise InputError(path, f"schema version {document['schema']}", "Update abilene.")
-    if not intact:
-        raise InputError(path, "was changed after it was written (its hash does not fit)", _NEW)
-    return document
-
-
-def _register(
-    root: Path,
-    todo: list[dict[str, RunConfig]],
-    controls: list[RunResult],
-    found: list[SettingEstimate],
-    draws: int,
-    seed: int,
-) -> dict[str, Any]:
-    """Write the prediction, whole or not at all."""
-    cells = []
-    for cell, control, e in zip(todo, controls, found, strict=True):
-        tasks = cell[CONTROL].plans[0].items
-        options = None if any(not t.options for t in tasks) else max(len(t.options) for t in tasks)
-        cells.append(
-            {
-                "benchmark": cell[CONTROL].benchmark,
-                "model": cell[CONTROL].model,
-                "simulated": e.simulated,
-                "folder": cell[CONTROL].folder.parent.name,
-                "identity": _identity(cell[CONTROL]),
-                "control": {
-                    "sha256": record_digest(control.loaded.record),
-                    "logs": [p.name for p in control.logs],
-                    "rows": control.loaded.record.height,
-                    "estimate": e.to_json(),
-                },
-                "predictions": msgspec.to_builtins(predict_arms(e, options=options, draws=draws, seed=seed)),
-            }
-        )
-    document: dict[str, Any] = {
-        "schema": SCHEMA,
-        "what": "Predictions of the causal test, made from the control arms before the other arms ran.",
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "packages": {name: version(name) for name in ("abilene", "inspect-ai", "numpy", "polars")},
-        "seed": seed,
-        "draws": draws,
-        "arms": {arm: INTERVENTIONS[arm].withholding for arm in ARMS},
-        "cells": cells,
-    }
-    document = json.loads(json.dumps(document, allow_nan=False))
-    document["sha256"] = _seal(document)
-    path = root / PREDICTION
-    with replacing(path) as temporary:  # nothing is there: seen under the lock
-        temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
-    return document
-
-
-def _check_logs(root: Path, registered: dict[str, Any], controls: list[RunResult]) -> None:
-    for cell, control in zip(registered["cells"], controls, strict=True):
-        if record_digest(control.loaded.record) != cell["control"]["sha256"]:
-            raise InputError(
-                root / PREDICTION,
-                f"does not belong to the control log in {control.out}, whose rows are others",
-                "The prediction is left as it is, and no arm is run. " + _NEW,
-            )
+        raise InputError(root, f"holds something else than this experiment ({found[0]})", NEW)
 
 
 # Runs -----------------------------------------------------------------------------------------------------
@@ -408,9 +309,9 @@ def _run_arm(
     seal = folder / _SEAL
     if seal.exists():
         if seal.read_text(encoding="utf-8").strip() != registered["sha256"]:
-            raise InputError(folder, f"this arm was started under another {PREDICTION}", _NEW)
+            raise InputError(folder, f"this arm was started under another {PREDICTION}", NEW)
     elif (folder / "cache").exists() or (folder / "logs.json").exists():
-        raise InputError(folder, "this arm was not started by this experiment", _NEW)
+        raise InputError(folder, "this arm was not started by this experiment", NEW)
     else:
         # Facts, seal, cache: each step can be the last one before a kill, and nothing is asked before all three.
         write_facts(config)
@@ -434,7 +335,7 @@ def _share_cache(source: Path, link: Path) -> None:
 def _estimate(result: RunResult, seed: int) -> SettingEstimate:
     settings = estimate(result.loaded.record, seed=seed).settings
     if len(settings) != 1:
-        raise InputError(result.out, f"holds {len(settings)} settings instead of one", _NEW)
+        raise InputError(result.out, f"holds {len(settings)} settings instead of one", NEW)
     return settings[0]
 
 
