@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from abilene.analysis.estimate import SettingEstimate
-from abilene.analysis.whatif import Scenario, predict
+from abilene.analysis.whatif import Scenario, drawn_rates, predict
 from abilene.inference.summary import Summary, from_draws, unidentified
 from abilene.rates import Rates
 from abilene.records.schema import KEY
@@ -247,24 +247,10 @@ class _Solved:
     @classmethod
     def of(cls, control: SettingEstimate, c: float | None, draws: int, seed: int) -> _Solved:
         """The draws are those that `whatif.predict` takes, so that levels and changes belong together."""
-        source = control.posterior.posterior
-        rng = child_rng(seed, "whatif")
-        total = int(source.sizes["chain"] * source.sizes["draw"])
-        pick = rng.choice(total, size=min(draws, total), replace=False)
-
-        def column(name: str) -> Floats:
-            return np.asarray(source[name].values, dtype=float).reshape(-1)[pick]
-
-        known = "internalization" in source
-        a = column("internalization") if known else rng.random(len(pick))
-        cs = column("withholding") if c is None else np.full(len(pick), c)
-        u, v = column("flow_to_correct"), column("flow_to_wrong")
-        rho = np.minimum(u + v, 1.0)
-        r = np.clip(np.divide(u, u + v, out=np.full_like(u, 0.5), where=u + v > 0.0), 0.0, 1.0)
+        drawn = tuple(drawn_rates(control.posterior.posterior, draws=draws, seed=seed, withholding=c))
         counts = Counter(control.starts)
         kinds = tuple(sorted(counts))
-        chance = np.empty((len(pick), len(kinds)))
-        drawn = tuple(Rates(*map(float, x)) for x in zip(cs, a, rho, r, strict=True))
+        chance = np.empty((len(drawn), len(kinds)))
         for i, rates in enumerate(drawn):
             by_size = {n: solve(n, control.data.rounds, rates).correct for n in {n for _, n in kinds}}
             chance[i] = [by_size[n][k] for k, n in kinds]

@@ -138,42 +138,72 @@ def predict(
             name=change.name, vote=why, discussion=why, gain=why, assumptions=tuple(assumptions)
         )
 
-    rng = child_rng(seed, "whatif")
-    total = int(source.sizes["chain"] * source.sizes["draw"])
-    pick = rng.choice(total, size=min(draws, total), replace=False)
-
-    def column(name: str) -> NDArray[np.float64]:
-        return np.asarray(source[name].values, dtype=float).reshape(-1)[pick]
-
-    def fixed(value: float, name: str) -> NDArray[np.float64]:
-        return np.full(len(pick), check_share(name, value))
-
-    c = column("withholding") if change.withholding is None else fixed(change.withholding, "withholding")
-    if change.internalization is not None:
-        a = fixed(change.internalization, "internalization")
-    elif "internalization" in source:
-        a = column("internalization")
-    else:
-        a = rng.random(len(pick))
+    if change.internalization is None and "internalization" not in source:
         assumptions.append(
             "internalization is not identified: any value from 0 to 1 is taken as equally likely"
         )
-    u, v = column("flow_to_correct"), column("flow_to_wrong")
-    rho = np.minimum(u + v, 1.0)
-    r = np.divide(u, u + v, out=np.full_like(u, 0.5), where=u + v > 0.0)
-
-    drawn = [Rates(*map(float, rates)) for rates in zip(c, a, rho, np.clip(r, 0.0, 1.0), strict=True)]
-    vote, discussion = 0.0, np.zeros(len(pick))
+    drawn = drawn_rates(
+        source, draws=draws, seed=seed, withholding=change.withholding, internalization=change.internalization
+    )
+    vote, discussion = 0.0, np.zeros(len(drawn))
     for size, weights in _start_weights(starts, change.team_size).items():
         vote += float(weights @ (2 * np.arange(size + 1) > size))
         discussion += [weights @ solve(size, new_rounds, rates, observed).correct for rates in drawn]
     return Prediction(
         name=change.name,
-        vote=from_draws(np.full(len(pick), vote)),
+        vote=from_draws(np.full(len(drawn), vote)),
         discussion=from_draws(discussion),
         gain=from_draws(discussion - vote),
         assumptions=tuple(assumptions),
     )
+
+
+def drawn_rates(
+    posterior: xr.Dataset,
+    *,
+    draws: int,
+    seed: int,
+    withholding: float | None = None,
+    internalization: float | None = None,
+) -> list[Rates]:
+    """Joint draws of the four rates from a posterior, without replacement.
+
+    Parameters
+    ----------
+    posterior : xarray.Dataset
+        `SettingPosterior.posterior`; it must hold the flows, and withholding where that is not given.
+    draws : int
+        How many; all, where there are fewer.
+    seed : int
+        Which ones. The same draws are taken whatever is set.
+    withholding, internalization : float, optional
+        c and a set to a value in [0, 1]. Internalization that is neither set nor identified is drawn from its prior,
+        uniform on [0, 1].
+
+    Notes
+    -----
+    rho = u + v and r = u/(u + v); r = 1/2 where both flows are 0 and it has no effect.
+    """
+    rng = child_rng(seed, "whatif")
+    total = int(posterior.sizes["chain"] * posterior.sizes["draw"])
+    pick = rng.choice(total, size=min(draws, total), replace=False)
+
+    def column(name: str) -> NDArray[np.float64]:
+        return np.asarray(posterior[name].values, dtype=float).reshape(-1)[pick]
+
+    def fixed(name: str, value: float) -> NDArray[np.float64]:
+        return np.full(len(pick), check_share(name, value))
+
+    prior = rng.random(len(pick))
+    c = column("withholding") if withholding is None else fixed("withholding", withholding)
+    if internalization is not None:
+        a = fixed("internalization", internalization)
+    else:
+        a = column("internalization") if "internalization" in posterior else prior
+    u, v = column("flow_to_correct"), column("flow_to_wrong")
+    rho = np.minimum(u + v, 1.0)
+    r = np.divide(u, u + v, out=np.full_like(u, 0.5), where=u + v > 0.0)
+    return [Rates(*map(float, x)) for x in zip(c, a, rho, np.clip(r, 0.0, 1.0), strict=True)]
 
 
 def _start_weights(
