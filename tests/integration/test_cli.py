@@ -39,6 +39,7 @@ def log(tmp_path_factory):
 
 
 RATES = ("-c", ".3", "-a", ".5", "--rho", "1", "-r", ".8")
+SMALL_PHASE = ("-n", "5", "-t", "2", "-a", ".5", "--rho", "1", "-r", ".8", "--points", "3", "--teams", "5")
 SUMMARY = {"mean", "median", "lower", "upper", "identified", "reason"}
 
 
@@ -123,9 +124,9 @@ def test_predictions_from_an_estimate(log, tmp_path):
     as_json(abilene("estimate", log, "--posterior", saved, "--json"))
     document = as_json(abilene("theory", "team", "--from", saved, "-c", 0, "-t", 6, "--json"))
     found = {p["scenario"]: p["gain"] for p in document["settings"][0]["predictions"]}
-    assert list(found) == ["as measured", "withholding 0", "6 rounds", "all of these"]
-    assert found["withholding 0"]["median"] > found["as measured"]["median"] + 0.05
-    assert found["as measured"]["lower"] < found["as measured"]["upper"]
+    assert list(found) == ["predicted, as measured", "withholding 0", "6 rounds", "all of these"]
+    assert found["withholding 0"]["median"] > found["predicted, as measured"]["median"] + 0.05
+    assert found["predicted, as measured"]["lower"] < found["predicted, as measured"]["upper"]
 
 
 @pytest.mark.parametrize(
@@ -203,6 +204,11 @@ def test_phase_in_parts(tmp_path):
         ("theory team --from nowhere.nc", 1, "nowhere.nc"),
         ("theory simulate -c .5 -a .5 --rho 1 -r .8 -p .4 --graph nowhere.json", 2, "nowhere.json"),
         ("theory phase -a .5 --rho 1 -r .8 --out x.nc --part 3", 2, "--part"),
+        ("theory phase -a .5 --rho 1 -r .8 --out x.png", 2, ".nc"),
+        ("run hidden_profile --temperature nan", 2, "temperature"),
+        ("run hidden_profile -M c=true", 2, "c must be"),
+        ("run hidden_profile --informed 9", 2, "informed level"),
+        ("run hiddenbench --informed 1 --data x.json", 2, "informed"),
         ("hum", 2, "hum"),
     ],
 )
@@ -245,3 +251,89 @@ def test_version_and_help():
     text = abilene("--help").stdout
     for command in ("estimate", "audit", "convert", "theory"):
         assert command in text
+
+
+def test_paths_with_brackets_are_text(log, tmp_path):
+    odd = tmp_path / "o [red] ü[/x]"
+    odd.mkdir(parents=True)
+    saved = odd / "post[/red].nc"
+    result = abilene("estimate", log, "--posterior", saved)
+    assert result.returncode == 0, result.stderr
+    assert "post[/red].nc" in result.stderr
+    result = abilene(
+        "theory",
+        "phase",
+        *SMALL_PHASE,
+        "--out",
+        odd / "p.nc",
+    )
+    assert "o [red] ü[/x]" in result.stdout
+    result = abilene(
+        "theory", "simulate", *RATES, "-p", ".4", "--replicates", "5", "--out", odd / "s[/red].csv"
+    )
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("theory", "simulate", *RATES, "-p", ".4", "--replicates", "5", "--out", "/proc/x.csv"),
+        (
+            "theory",
+            "phase",
+            *[
+                "-n",
+                "5",
+                "-t",
+                "2",
+                "-a",
+                ".5",
+                "--rho",
+                "1",
+                "-r",
+                ".8",
+                "--points",
+                "3",
+                "--teams",
+                "5",
+                "--out",
+                "/proc/x.nc",
+            ],
+        ),
+        ("estimate", "LOG", "--posterior", "/proc/x.nc"),
+        ("convert", "LOG", "--to", "table", "--out", "/proc/x.csv"),
+        ("convert", "LOG", "--to", "events", "--out", "/proc/xx"),
+        ("run", "hidden_profile", "--tasks", "1", "--out", "/proc/xx"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_one_clear_error(log, args):
+    result = abilene(*[log if a == "LOG" else a for a in args])
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert "/proc" in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(log):
+    code = f"{sys.executable} -m abilene.cli.main audit {log} | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", code], check=False, capture_output=True, timeout=60).returncode == 0
+
+
+def test_agents_that_only_others_name_are_members(tmp_path):
+    path = tmp_path / "graph.json"
+    path.write_text('{"0": [1, 2], "1": [0]}')
+    document = as_json(abilene("theory", "simulate", *RATES, "-p", ".4", "--graph", path, "--json"))
+    assert document["replicates"] == 10_000
+
+
+def test_one_team_is_not_certainty():
+    result = abilene("theory", "simulate", *RATES, "-p", ".4", "--replicates", "1")
+    assert "0.000 to 0.793" in result.stdout or "0.207 to 1.000" in result.stdout
+
+
+def test_null_thresholds_come_with_a_reason():
+    document = as_json(
+        abilene("theory", "separatrix", *RATES[2:6], "-c", "1", "-r", ".5", "-q", "1", "--json")
+    )
+    assert document["separatrix"] is None
+    assert document["reason"]
+    assert as_json(abilene("theory", "thresholds", *RATES[2:], "-q", "1", "--json"))["reason"]

@@ -93,3 +93,18 @@ def test_a_file_of_the_nearest_kind(tmp_path):
     )
     with pytest.raises(InputError, match="no posteriors"):
         load_posteriors(tmp_path / "p.nc")
+
+
+def test_a_start_needs_every_agent_of_the_discussion(record):
+    lost = record.filter(
+        ~((pl.col("round") == 0) & (pl.col("agent") == "2") & (pl.col("task") == "hp-0-000"))
+    )
+    (s,) = estimate(lost).settings
+    assert len(s.starts) == 19
+    assert {n for _, n in s.starts} == {5}
+
+
+def test_rates_that_were_set_are_not_read_as_inclination(record):
+    (s,) = estimate(record.with_columns(pl.lit("transparent").alias("intervention"))).settings
+    assert any("set withholding to 0" in r for r in s.reasons)
+    assert not any("set withholding" in r for r in estimate(record).settings[0].reasons)

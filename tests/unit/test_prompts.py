@@ -105,6 +105,8 @@ def test_a_pack_of_the_user_replaces_the_wording(tmp_path):
         (BUILT_IN + ROUND0 + REST + "[interventions]\nx = ' '\n", r"interventions\.x"),
         (BUILT_IN + ROUND0 + REST + "[interventions.x]\nfirst = 'a'\nlast = 'b'\n", "first, later, last"),
         ("name = ", "not TOML"),
+        (BUILT_IN + ROUND0.replace("{notes}", "{notes} {own") + REST, "brace"),
+        (BUILT_IN + ROUND0.replace("{notes}", "{notes}{own.x}") + REST, "brace"),
     ],
 )
 def test_a_faulty_pack_is_refused_with_its_place(tmp_path, text, where):

@@ -6,7 +6,7 @@ from abilene.analysis.whatif import Scenario, predict, whatif_scenarios
 from abilene.errors import UsageError
 from abilene.rates import Rates
 from abilene.theory.agents import simulate
-from abilene.theory.chain import solve
+from abilene.theory.chain import solve, start_weights
 
 
 def certain(c=None, a=None, u=None, v=None, draws=8):
@@ -95,11 +95,36 @@ def test_bad_values():
     with pytest.raises(UsageError):
         predict(POSTERIOR, STARTS, rounds=3, scenario=Scenario(name="x", withholding=1.2))
     with pytest.raises(UsageError):
-        predict(POSTERIOR, STARTS, rounds=3, observed=7)
+        predict(POSTERIOR, STARTS, rounds=3, topology="random:7")
 
 
 def test_list_of_scenarios():
     names = [
         s.name for s in whatif_scenarios(withholding=0.1, internalization=None, team_size=None, rounds=None)
     ]
-    assert names == ["as measured", "withholding 0.1"]
+    assert names == ["predicted, as measured", "withholding 0.1"]
+
+
+def test_several_answers_are_not_a_wrong_bloc():
+    """Four answers, against the agent simulation from independent answers (p = .3, wrong ones spread evenly): bound 4.5
+    standard errors of both simulations together, 7e-6 by chance. The binary team is far away."""
+    rates = Rates(0.3, 0.5, 1.0, 0.8)
+    posterior = certain(0.3, 0.5, rates.flow_to_correct, rates.flow_to_wrong, draws=20)
+    team = simulate(5, 3, rates, accuracy=0.3, answers=4, replicates=40_000, seed=3)
+    starts = [(k, 5) for k, w in enumerate(start_weights(0.3, 5)) for _ in range(round(1000 * w))]
+    found = predict(posterior, starts, rounds=3, answers=4)
+    assert abs(found.discussion.mean - team.correct) < 4.5 * (team.standard_error + 0.5 / (20 * 400) ** 0.5)
+    assert abs(predict(posterior, starts, rounds=3).discussion.mean - team.correct) > 0.15
+    assert any("simulated" in a for a in found.assumptions)
+
+
+def test_the_measured_topology_counts():
+    """A ring of five, against the graph simulation; the complete team is more than 4.5 standard errors away."""
+    rates = Rates(0.3, 0.5, 1.0, 0.8)
+    posterior = certain(0.3, 0.5, rates.flow_to_correct, rates.flow_to_wrong, draws=20)
+    ring = {i: ((i - 1) % 5, (i + 1) % 5) for i in range(5)}
+    team = simulate(5, 3, rates, ring, start=2, replicates=40_000, seed=4)
+    found = predict(posterior, [(2, 5)], rounds=3, topology="ring")
+    spread = team.standard_error + 0.5 / (20 * 400) ** 0.5
+    assert abs(found.discussion.mean - team.correct) < 4.5 * spread
+    assert abs(predict(posterior, [(2, 5)], rounds=3).discussion.mean - team.correct) > 4.5 * spread

@@ -12,6 +12,7 @@ from abilene.inference.margin import SettingPosterior, setting_posterior
 from abilene.records.derive import Derived, SettingData, derive
 from abilene.records.schema import SETTING_PARTS, is_simulated
 from abilene.seeds import child_seed
+from abilene.team.interventions import INTERVENTIONS
 
 SCHEMA = 1
 
@@ -32,6 +33,8 @@ class SettingEstimate:
         Whether simulated agents took part.
     starts : tuple of (int, int)
         Agents correct at round 0 and agents in all, of each discussion in which every agent answered.
+    answers : int
+        K: the most different answers, the correct one among them, that occur in one task; at least 2.
     reasons : tuple of str
         What the verdict rests on, and what the reader must know about the rows.
     """
@@ -41,6 +44,7 @@ class SettingEstimate:
     gain: Gain
     simulated: bool
     starts: tuple[tuple[int, int], ...]
+    answers: int
     reasons: tuple[str, ...]
 
     @property
@@ -142,9 +146,9 @@ def estimate(
     """
     derived = derive(record, include_joint=include_joint)
     simulated = _simulated_models(record)
-    starts = _starts(record)
+    starts, answers = _starts(record), _answers(record)
     return Estimate(
-        settings=tuple(_setting(data, temper, seed, simulated, starts) for data in derived.settings),
+        settings=tuple(_setting(data, temper, seed, simulated, starts, answers) for data in derived.settings),
         derived=derived,
     )
 
@@ -157,15 +161,16 @@ def _simulated_models(record: pl.DataFrame) -> set[str]:
 
 def _starts(record: pl.DataFrame) -> dict[tuple[str | None, ...], list[tuple[int, int]]]:
     """By setting: how each discussion with a complete round 0 starts."""
+    first = pl.col("round") == 0
+    answered = first & pl.col("public").is_not_null() & pl.col("truth").is_not_null()
     counts = (
-        record.filter(pl.col("round") == 0)
-        .group_by(*SETTING_PARTS, "task", "epoch")
+        record.group_by(*SETTING_PARTS, "task", "epoch")
         .agg(
-            (pl.col("public") == pl.col("truth")).sum().alias("k"),
-            pl.len().alias("n"),
-            (pl.col("public").is_null() | pl.col("truth").is_null()).any().alias("incomplete"),
+            (answered & (pl.col("public") == pl.col("truth"))).sum().alias("k"),
+            pl.col("agent").filter(answered).n_unique().alias("answered"),
+            pl.col("agent").n_unique().alias("n"),
         )
-        .filter(~pl.col("incomplete"))
+        .filter(pl.col("answered") == pl.col("n"))
         .sort("task", "epoch")
     )
     out: dict[tuple[str | None, ...], list[tuple[int, int]]] = {}
@@ -174,13 +179,30 @@ def _starts(record: pl.DataFrame) -> dict[tuple[str | None, ...], list[tuple[int
     return out
 
 
+def _answers(record: pl.DataFrame) -> dict[tuple[str | None, ...], int]:
+    """By setting: the most different answers in one task, its key among them."""
+    given = pl.concat(
+        record.select(*SETTING_PARTS, "task", pl.col(c).alias("answer"))
+        for c in ("private", "public", "truth")
+    ).drop_nulls("answer")
+    counts = (
+        given.group_by(*SETTING_PARTS, "task")
+        .agg(pl.col("answer").n_unique().alias("k"))
+        .group_by(SETTING_PARTS)
+        .agg(pl.col("k").max())
+    )
+    return {tuple(setting): int(k) for *setting, k in counts.select(*SETTING_PARTS, "k").iter_rows()}
+
+
 def _setting(
     data: SettingData,
     temper: bool,
     seed: int,
     simulated: set[str],
     starts: dict[tuple[str | None, ...], list[tuple[int, int]]],
+    answers: dict[tuple[str | None, ...], int],
 ) -> SettingEstimate:
+    key = tuple(data.setting[p] for p in SETTING_PARTS)
     own_seed = child_seed(seed, "setting", *(str(data.setting[part]) for part in SETTING_PARTS))
     posterior = setting_posterior(
         k_c=data.k_c,
@@ -202,9 +224,22 @@ def _setting(
         posterior=posterior,
         gain=gain,
         simulated=str(data.setting["model"]) in simulated,
-        starts=tuple(starts.get(tuple(data.setting[p] for p in SETTING_PARTS), ())),
-        reasons=(*posterior.reasons, *_row_reasons(data)),
+        starts=tuple(starts.get(key, ())),
+        answers=max(2, answers.get(key, 2)),
+        reasons=(*posterior.reasons, *_contradiction(posterior, gain), *_row_reasons(data)),
     )
+
+
+def _contradiction(posterior: SettingPosterior, gain: Gain) -> list[str]:
+    """Where the observed gain is not what the verdict leads one to expect."""
+    if posterior.verdict == "above" and gain.lower is not None and gain.lower > 0.0:
+        return [
+            "Yet this discussion gained on the vote. The rates do not explain that: notes that reach the table are a "
+            "way out of a wrong majority which the model does not have, and small teams have no sharp threshold."
+        ]
+    if posterior.verdict == "below" and gain.upper is not None and gain.upper < 0.0:
+        return ["Yet this discussion lost against the vote, which the rates do not explain."]
+    return []
 
 
 def _row_reasons(data: SettingData) -> list[str]:
@@ -219,6 +254,13 @@ def _row_reasons(data: SettingData) -> list[str]:
         )
     if len(data.tasks) == 1:
         out.append("One task only: nothing is known about how tasks differ.")
+    name = data.setting["intervention"]
+    set_to = INTERVENTIONS[name].withholding if name in INTERVENTIONS else None
+    if set_to is not None:
+        out.append(
+            f"The intervention {name} set withholding to {set_to:g}; the rates that are read describe the rows of this "
+            "arm, not what the agents would do."
+        )
     if data.undefined:
         out.append(f"{sum(data.undefined.values())} of {data.discussions} discussions have no final verdict.")
     return out

@@ -98,7 +98,8 @@ def manipulation_checks(record: pl.DataFrame, *, off_rule: int, used: int) -> tu
         .sort("designed_accuracy")
     )
     for p, k, n in levels.iter_rows():
-        low, high = p - ACCURACY_TOLERANCE, p + ACCURACY_TOLERANCE
+        # Rounded: .4 - .1 is a little more than .3, and a share of exactly .3 keeps the bound.
+        low, high = round(p - ACCURACY_TOLERANCE, 9), round(p + ACCURACY_TOLERANCE, 9)
         checks.append(
             _check(f"independent accuracy at p = {p:g}", k, n, low, high, f"{p:g} ± {ACCURACY_TOLERANCE:g}")
         )

@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import xarray as xr
 
 from abilene.analysis.estimate import Estimate
@@ -34,6 +33,10 @@ class SavedSetting:
         T.
     simulated : bool
         Whether simulated agents took part.
+    measured : tuple of float or None
+        Vote, discussion and gain as observed, and the gain's interval.
+    answers : int
+        K: the most different answers that occur in one task, at least 2.
     """
 
     label: str
@@ -42,19 +45,24 @@ class SavedSetting:
     starts: list[tuple[int, int]]
     rounds: int
     simulated: bool
+    measured: tuple[float | None, ...]
+    answers: int
 
 
 def save_posteriors(estimate: Estimate, path: str | Path) -> None:
     """Write the joint draws of every setting, whole or not at all."""
     groups: dict[str, xr.Dataset] = {"/": xr.Dataset(attrs={"abilene": _MARK})}
     for i, s in enumerate(estimate.settings):
-        starts = np.asarray(s.starts, dtype=np.int64).reshape(-1, 2)
-        data = s.posterior.posterior.assign(starts=(("discussion", "of"), starts))
-        groups[f"setting_{i}"] = data.assign_attrs(
+        groups[f"setting_{i}"] = s.posterior.posterior.assign_attrs(
+            starts=json.dumps(s.starts),
+            measured=json.dumps(
+                [s.gain.vote.mean, s.gain.discussion.mean, s.gain.mean, s.gain.lower, s.gain.upper]
+            ),
             label=s.label,
             setting=json.dumps(s.setting, ensure_ascii=False),
             rounds=s.data.rounds,
             simulated=int(s.simulated),
+            answers=s.answers,
         )
     with replacing(Path(path)) as temporary:
         xr.DataTree.from_dict(groups).to_netcdf(temporary, engine="h5netcdf")
@@ -82,10 +90,12 @@ def load_posteriors(path: str | Path) -> list[SavedSetting]:
             SavedSetting(
                 label=str(data.attrs["label"]),
                 setting=json.loads(data.attrs["setting"]),
-                posterior=data.drop_vars("starts"),
-                starts=[(int(k), int(n)) for k, n in data["starts"].values],
+                posterior=data,
+                starts=[(int(k), int(n)) for k, n in json.loads(data.attrs["starts"])],
+                measured=tuple(json.loads(data.attrs["measured"])),
                 rounds=int(data.attrs["rounds"]),
                 simulated=bool(data.attrs["simulated"]),
+                answers=int(data.attrs["answers"]),
             )
         )
     return out

@@ -1,6 +1,7 @@
 """From an estimate to predictions: what would the gain be if the team were different in one respect?
 
-Each joint draw of the posterior is solved exactly (`abilene.theory.chain`), so the interval carries the
+Each joint draw of the posterior is solved exactly (`abilene.theory.chain`) or, for more than two answers and for fixed
+graphs, simulated (`abilene.theory.agents`), so the interval carries the
 uncertainty of the rates. It does not carry the model's own error: a team can recover by evidence that reaches the
 table, a way the model does not have.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,18 @@ from numpy.typing import NDArray
 from abilene.errors import UsageError
 from abilene.inference.summary import Summary, from_draws, unidentified
 from abilene.rates import Rates
-from abilene.seeds import child_rng
+from abilene.seeds import child_rng, child_seed
+from abilene.team.topology import Topology
+from abilene.theory.agents import simulate
 from abilene.theory.chain import solve, start_weights
 from abilene.theory.crowd import Observed, check_share
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+#: Simulated teams per posterior draw and start, where a team cannot be solved exactly.
+SIMULATED = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +84,8 @@ def predict(
     *,
     rounds: int,
     scenario: Scenario | None = None,
-    observed: Observed = "complete",
+    topology: str = "complete",
+    answers: int = 2,
     draws: int = 200,
     seed: int = 0,
 ) -> Prediction:
@@ -93,8 +101,10 @@ def predict(
         T of the measured team.
     scenario : Scenario, optional
         What is different; left out: nothing.
-    observed : int or "complete"
-        Number of others each agent sees.
+    topology : str
+        As `abilene.team.topology.Topology.parse` reads it: who observes whom.
+    answers : int
+        K >= 2, number of answers.
     draws : int
         Posterior draws to solve.
     seed : int
@@ -113,10 +123,13 @@ def predict(
 
     Notes
     -----
+    Two answers on a complete or redrawn topology are solved exactly. Other teams are simulated, `SIMULATED` teams for
+    each draw and start: agents that start wrong then hold a wrong answer drawn uniformly, in any place of the graph.
+
     With another team size, each task's accuracy k0/N is kept and the new team starts from Binomial(N', k0/N).
     Benchmarks that fix who knows what do not scale so: the design of the larger team decides.
     """
-    change = scenario or Scenario(name="as measured")
+    change = scenario or Scenario(name="predicted, as measured")
     source = posterior if change.rates_from is None else change.rates_from
     if not starts or any(not 0 <= k <= n for k, n in starts):
         raise UsageError("starts must hold at least one pair (k, N) with 0 <= k <= N.")
@@ -145,17 +158,45 @@ def predict(
     drawn = drawn_rates(
         source, draws=draws, seed=seed, withholding=change.withholding, internalization=change.internalization
     )
-    vote, discussion = 0.0, np.zeros(len(drawn))
+    graph = Topology.parse(topology)
+    exact = answers == 2 and (graph.name == "complete" or graph.q is not None)
+    if not exact:
+        assumptions.append(
+            f"{SIMULATED} simulated teams for each draw and start; agents that start wrong hold a wrong answer drawn "
+            f"evenly from {answers - 1}, in any place"
+        )
+    votes, discussion = np.zeros(len(drawn)), np.zeros(len(drawn))
     for size, weights in _start_weights(starts, change.team_size).items():
-        vote += float(weights @ (2 * np.arange(size + 1) > size))
-        discussion += [weights @ solve(size, new_rounds, rates, observed).correct for rates in drawn]
+        graph.check(size)
+        if exact:
+            observed: Observed = "complete" if graph.q is None else graph.q
+            votes += float(weights @ (2 * np.arange(size + 1) > size))
+            discussion += [weights @ solve(size, new_rounds, rates, observed).correct for rates in drawn]
+            continue
+        for k in np.flatnonzero(weights):
+            for i, rates in enumerate(drawn):
+                team = simulate(
+                    size, new_rounds, rates, _seen(graph, size), start=int(k), answers=answers, replicates=SIMULATED,
+                    seed=child_seed(seed, "whatif", size, int(k), i),
+                )  # fmt: skip
+                votes[i] += weights[k] * team.vote
+                discussion[i] += weights[k] * team.correct
     return Prediction(
         name=change.name,
-        vote=from_draws(np.full(len(drawn), vote)),
+        vote=from_draws(votes),
         discussion=from_draws(discussion),
-        gain=from_draws(discussion - vote),
+        gain=from_draws(discussion - votes),
         assumptions=tuple(assumptions),
     )
+
+
+def _seen(graph: Topology, size: int) -> Any:
+    """Who observes whom, as the simulation takes it."""
+    if graph.name == "complete":
+        return "complete"
+    if graph.q is not None:
+        return graph.q
+    return {i: graph.observed(i, size) for i in range(size)}
 
 
 def drawn_rates(
@@ -238,7 +279,7 @@ def whatif_scenarios(
         single.append(Scenario(name=f"{team_size} agents", team_size=team_size))
     if rounds is not None:
         single.append(Scenario(name=f"{rounds} rounds", rounds=rounds))
-    out = [Scenario(name="as measured"), *single]
+    out = [Scenario(name="predicted, as measured"), *single]
     if len(single) > 1:
         out.append(
             Scenario(

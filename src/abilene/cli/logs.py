@@ -119,4 +119,4 @@ def convert(
     if json:
         print_json({"path": str(path), "rows": loaded.record.height})
     else:
-        out.print(f"{path}: {loaded.record.height} rows", markup=False)
+        out.print(f"{path}: {loaded.record.height} rows", soft_wrap=True)

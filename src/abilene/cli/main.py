@@ -43,10 +43,19 @@ def main() -> None:
     except AbileneError as e:
         print(f"abilene: {e}", file=sys.stderr)
         raise SystemExit(e.exit_code) from None
-    except BrokenPipeError:
-        # The reader of our output went away (a pager, head): not an error of ours.
-        sys.stderr.close()
-        raise SystemExit(0) from None
+    except SystemExit as e:
+        # The reader of our output went away (a pager, head): not an error of ours. Typer makes a 1 of it.
+        if isinstance(e.__context__, BrokenPipeError):
+            sys.stderr.close()
+            raise SystemExit(0) from None
+        raise
+    except OSError as e:
+        where = e.filename if e.filename is not None else "output"
+        print(
+            f"abilene: {where}: {e.strerror or e}. Check the path and whether it can be written.",
+            file=sys.stderr,
+        )
+        raise SystemExit(1) from None
     except KeyboardInterrupt:
         print(
             "abilene: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr

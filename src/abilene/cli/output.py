@@ -10,8 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-talk = Console(stderr=True, highlight=False)
-out = Console(highlight=False, soft_wrap=False)
+# No markup anywhere: names and paths of strangers may hold brackets.
+talk = Console(stderr=True, highlight=False, markup=False)
+out = Console(highlight=False, markup=False)
 
 
 def finite(value: Any) -> Any:
@@ -34,7 +35,8 @@ def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
     """A number for people; an em dash where it is not known."""
     if value is None:
         return "—"
-    return f"{value:{'+' if sign else ''}.{digits}f}"
+    # Adding 0 turns a negative zero, and what rounds to it, into 0.
+    return f"{round(value, digits) + 0.0:{'+' if sign else ''}.{digits}f}"
 
 
 def interval(lower: float | None, upper: float | None, sign: bool = False) -> str:

@@ -66,7 +66,11 @@ def run(
     ] = None,
     max_total_tokens: Annotated[int | None, typer.Option(help="Stop before using more tokens.")] = None,
     temperature: Annotated[float, typer.Option(help="Sampling temperature.")] = 0.7,
-    connections: Annotated[int, typer.Option(help="Calls at a time.")] = 40,
+    connections: Annotated[int | None, typer.Option(help="Calls at a time (40; 8 for local models).")] = None,
+    informed: Annotated[
+        list[int] | None,
+        typer.Option(help="Informed agents of a task, once per level (0, 1, 2, 3; hidden_profile)."),
+    ] = None,
     attempt_timeout: Annotated[int, typer.Option(help="Seconds for one attempt of a call.")] = 120,
     folder: Annotated[
         Path | None,
@@ -98,6 +102,7 @@ def run(
         rounds=rounds if rounds is not None else 15 if protocol == "open" else 3,
         protocol_name=protocol,
         early_stop=early_stop,
+        informed=None if informed is None else tuple(informed),
         topology=topology,
         intervention=intervention,
         reasoning=reasoning,
@@ -179,7 +184,7 @@ def _report(result: Any, *, json: bool, seed: int) -> None:
     for failure in failures:
         talk.print(f"AUDIT FAILS: {failure}", style="bold red", markup=False)
     if result.stopped:
-        talk.print(f"Stopped: {result.stopped} The same command goes on from here.", markup=False)
+        talk.print(f"Stopped: {result.stopped}.")
     if not report.passes or not result.complete:
         raise typer.Exit(1)
 

@@ -14,16 +14,16 @@ from abilene.inference.summary import Summary
 from abilene.records.loaded import Fault
 
 _VERDICT = {
-    "below": ("green", "BELOW its threshold: a team that starts wrong can recover"),
-    "above": ("red", "ABOVE its threshold: a team that starts wrong stays wrong"),
+    "below": ("green", "BELOW its threshold: by these rates a team that starts wrong can recover"),
+    "above": ("red", "ABOVE its threshold: by these rates a team that starts wrong stays wrong"),
     "undecided": ("yellow", "UNDECIDED: the margin's interval contains 0"),
     "unidentified": ("yellow", "UNIDENTIFIED: this log cannot tell"),
 }
 
 
-def _rate(table: Table, name: str, s: Summary, sign: bool = False) -> None:
+def _rate(table: Table, name: str, s: Summary, sign: bool = False, rows: str = "") -> None:
     if s.identified:
-        table.add_row(name, number(s.median, sign=sign), interval(s.lower, s.upper, sign=sign))
+        table.add_row(name, number(s.median, sign=sign), interval(s.lower, s.upper, sign=sign), rows)
     else:
         table.add_row(name, "not identified", s.reason or "")
 
@@ -41,9 +41,12 @@ def show_estimate(e: SettingEstimate) -> None:
     table.add_column("", no_wrap=True)
     table.add_column("estimate", justify="right")
     table.add_column("95 % interval")
-    _rate(table, "withholding c", post.withholding)
-    _rate(table, "internalization a", post.internalization)
-    _rate(table, "net correction γ", post.net_correction, sign=True)
+    table.add_column("rows")
+    n = e.data.counts
+    _rate(table, "withholding c", post.withholding, rows=f"{n.withheld} of {n.opportunities}")
+    _rate(table, "internalization a", post.internalization, rows=f"{n.internalized} of {n.withheld}")
+    flows = f"{n.wrong_to_correct} of {n.wrong_rows}, {n.correct_to_wrong} of {n.correct_rows}"
+    _rate(table, "net correction γ", post.net_correction, sign=True, rows=flows)
     _rate(table, "critical c*", post.critical_withholding)
     _rate(table, "margin c − c*", post.margin, sign=True)
     if post.probability_above is not None:
@@ -58,8 +61,8 @@ def show_estimate(e: SettingEstimate) -> None:
             "discussion correct", number(gain.discussion.mean),
             interval(gain.discussion.lower, gain.discussion.upper),
         )  # fmt: skip
-        p = "" if gain.p_value is None else f"  (p = {gain.p_value:.2g})"
-        table.add_row("gain", number(gain.mean, sign=True), interval(gain.lower, gain.upper, sign=True) + p)
+        p = "" if gain.p_value is None else f"p = {gain.p_value:.2g}" if gain.p_value > 1e-15 else "p < 1e-15"
+        table.add_row("gain", number(gain.mean, sign=True), interval(gain.lower, gain.upper, sign=True), p)
     out.print(table)
     color, words = _VERDICT[post.verdict]
     out.print(Text("verdict  ").append(words, style=f"bold {color}"))

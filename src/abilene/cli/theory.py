@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from abilene.cli.options import A, C, Json, N, R, Rho, Seed, T, crowd_observed, limit_observed
-from abilene.cli.output import number, out, print_json, talk
+from abilene.cli.output import interval, number, out, print_json, talk
 from abilene.errors import UsageError
 
 app = typer.Typer(
@@ -36,8 +36,13 @@ def thresholds(a: A, rho: Rho, r: R, q: Limit = "3", json: Json = False, seed: S
     from abilene.theory.thresholds import thresholds as solve
 
     found = solve(a, rho, r, limit_observed(q))
+    reason = None
+    if found.kind == "degenerate":
+        reason = "gamma = 0 and a = 0: there is no threshold"
+    elif found.critical_withholding is None:
+        reason = "q = 1: a single statement is a majority of its own, so there is no threshold"
     if json:
-        print_json(asdict(found))
+        print_json({**asdict(found), **({} if reason is None else {"reason": reason})})
         return
     _lines(
         {
@@ -48,7 +53,9 @@ def thresholds(a: A, rho: Rho, r: R, q: Limit = "3", json: Json = False, seed: S
         }
     )
     if found.kind == "degenerate":
-        talk.print("γ = 0 and a = 0: every state is a fixed point, so there is no threshold.")
+        talk.print(
+            "γ = 0 and a = 0: neither correction nor internalization moves the team; there is no threshold."
+        )
     elif found.critical_withholding is None:
         talk.print("q = 1: a single statement is a majority of its own, so there is no threshold.")
 
@@ -60,7 +67,8 @@ def separatrix(c: C, a: A, rho: Rho, r: R, q: Limit = "3", json: Json = False, s
 
     found = solve(c, a, rho, r, limit_observed(q))
     if json:
-        print_json({"separatrix": found})
+        reason = {} if found is not None else {"reason": "every state is a fixed point"}
+        print_json({"separatrix": found, **reason})
     else:
         out.print(number(found, 6))
     if found is None:
@@ -79,7 +87,14 @@ def team(
     a: Annotated[float | None, typer.Option("-a", "--internalization", help="a.")] = None,
     rho: Annotated[float | None, typer.Option("--rho", help="Reconsideration.")] = None,
     r: Annotated[float | None, typer.Option("-r", "--correction", help="r.")] = None,
-    q: Crowd = "complete",
+    q: Annotated[
+        str | None,
+        typer.Option(
+            "-q",
+            "--observed",
+            help="Others seen, redrawn, or complete (with --from: as measured).",
+        ),
+    ] = None,
     start: Start = None,
     p: Accuracy = None,
     source: Annotated[
@@ -108,7 +123,8 @@ def team(
             raise UsageError("--from takes rates and starts from the estimate; change -c, -a, -n or -t only.")
         predict_from(
             source, like=rates_of, withholding=c, internalization=a, team_size=n, rounds=t,
-            observed=crowd_observed(q), json=json, seed=seed,
+            topology=None if q is None else "complete" if crowd_observed(q) == "complete" else f"random:{q}",
+            json=json, seed=seed,
         )  # fmt: skip
         return
     if rates_of is not None:
@@ -119,7 +135,11 @@ def team(
         raise UsageError("Give either --start K (agents that start correct) or -p P (accuracy of each).")
     rates = Rates(c, a, rho, r)  # type: ignore[arg-type]
     solution = solve(
-        5 if n is None else n, 3 if t is None else t, rates, crowd_observed(q), max_seconds=max_seconds
+        5 if n is None else n,
+        3 if t is None else t,
+        rates,
+        crowd_observed(q or "complete"),
+        max_seconds=max_seconds,
     )
     outcome = solution.start(start) if start is not None else solution.bernoulli(p)  # type: ignore[arg-type]
     found = {k: v for k, v in asdict(outcome).items() if v is not None}
@@ -163,14 +183,19 @@ def simulate(
     seed: Seed = 0,
 ) -> None:
     """Simulate teams, on any graph and with any number of answers; --out gives a log like a real team's."""
+    from abilene.analysis.gain import wilson
     from abilene.rates import Rates
     from abilene.team.topology import Topology
     from abilene.theory.agents import simulate as run
 
     rates = Rates(c, a, rho, r)
-    observed = crowd_observed(q) if graph is None else Topology.parse(str(graph)).adjacency
-    if graph is None and n is None:
-        n = 5
+    adjacency = None if graph is None else Topology.parse(str(graph)).adjacency
+    observed: Any = crowd_observed(q) if adjacency is None else adjacency
+    if n is None:
+        # An agent that only others name is a member too; one that observes nobody keeps its answer.
+        n = 5 if adjacency is None else max((max((i, *seen)) for i, seen in adjacency.items()), default=0) + 1
+    if adjacency is not None:
+        observed = {i: adjacency.get(i, ()) for i in range(max(n, *adjacency, 0))}
     team = run(
         n,
         t,
@@ -193,10 +218,13 @@ def simulate(
             record_of(team.rows(), topology=str(graph or (q if q == "complete" else f"random:{q}"))), save
         )
         talk.print(f"Wrote {save}.")
+    limits = wilson(round(team.correct * team.replicates), team.replicates) or (None, None)
     found = {
         "simulated": True,
         "replicates": team.replicates,
         "correct": team.correct,
+        "correct_lower": limits[0],
+        "correct_upper": limits[1],
         "standard_error": team.standard_error,
         "tie": team.tie,
         "vote": team.vote,
@@ -209,7 +237,7 @@ def simulate(
         return
     _lines(
         {
-            "discussion correct": f"{number(team.correct, 4)} ± {number(team.standard_error, 4)} (simulated)",
+            "discussion correct": f"{number(team.correct, 4)}, 95 % {interval(*limits)} (simulated)",
             "tie (scores incorrect)": number(team.tie, 4),
             "vote correct": number(team.vote, 4),
             "gain": number(team.gain, 4, sign=True),
@@ -243,6 +271,7 @@ def phase(
 
     from abilene.theory import phase as diagrams
 
+    _netcdf(save)
     index, _, count = part.partition("/")
     if not (index.isdecimal() and count.isdecimal()):
         raise UsageError(f"--part must look like 0/4, found {part!r}.")
@@ -277,13 +306,21 @@ def merge(
     """Put the parts of a phase diagram together."""
     from abilene.theory import phase as diagrams
 
+    _netcdf(save)
     _finish(diagrams.merge(diagrams.load(path) for path in parts), save, figure, json)
 
 
+def _netcdf(path: Path) -> None:
+    if path.suffix.lower() != ".nc":
+        raise UsageError(f"A phase diagram ends in .nc; found {str(path)!r}.")
+
+
 def _finish(diagram, save: Path, figure: Path | None, json: bool) -> None:  # type: ignore[no-untyped-def]
+    from abilene.records.loaded import replacing
     from abilene.theory import phase as diagrams
 
-    diagrams.save(diagram, save)
+    with replacing(save) as temporary:
+        diagrams.save(diagram, temporary)
     if figure is not None:
         from abilene.report.figures import phase_figure, save_figure
 
@@ -299,4 +336,4 @@ def _finish(diagram, save: Path, figure: Path | None, json: bool) -> None:  # ty
             }
         )
     else:
-        out.print(f"{save}" + (f"\n{figure}" if figure else ""))
+        out.print(f"{save}" + (f"\n{figure}" if figure else ""), soft_wrap=True)

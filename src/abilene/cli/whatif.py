@@ -8,7 +8,6 @@ from rich.table import Table
 
 from abilene.cli.output import interval, number, out, print_json, talk
 from abilene.errors import UsageError
-from abilene.theory.crowd import Observed
 
 
 def predict_from(
@@ -19,7 +18,7 @@ def predict_from(
     internalization: float | None,
     team_size: int | None,
     rounds: int | None,
-    observed: Observed,
+    topology: str | None,
     json: bool,
     seed: int,
 ) -> None:
@@ -49,13 +48,23 @@ def predict_from(
             rates_from=other,
         )  # fmt: skip
         found = [
-            predict(s.posterior, s.starts, rounds=s.rounds, scenario=x, observed=observed, seed=seed)
+            predict(
+                s.posterior,
+                s.starts,
+                rounds=s.rounds,
+                scenario=x,
+                topology=topology or s.setting["topology"] or "complete",
+                answers=s.answers,
+                seed=seed,
+            )
             for x in scenarios
         ]
+        names = ("vote", "discussion", "gain", "gain_lower", "gain_upper")
         document.append(
             {
                 "setting": s.setting,
                 "simulated": s.simulated,
+                "observed": dict(zip(names, s.measured, strict=True)),
                 "predictions": [
                     {
                         "scenario": p.name,
@@ -74,6 +83,14 @@ def predict_from(
         table = Table(box=None, pad_edge=False, header_style="dim")
         for name in ("scenario", "vote", "discussion", "gain", "95 % interval"):
             table.add_column(name, justify="left" if name == "scenario" else "right")
+        vote, discussion, gain, lower, upper = s.measured
+        table.add_row(
+            "observed",
+            number(vote),
+            number(discussion),
+            number(gain, sign=True),
+            interval(lower, upper, sign=True),
+        )
         for p in found:
             if not p.gain.identified:
                 table.add_row(p.name, "—", "—", "—", p.gain.reason)

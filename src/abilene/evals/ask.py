@@ -146,7 +146,12 @@ def clean(text: str) -> str:
     >>> clean("Incorrect API key provided: sk-abcdefgh12345678.")
     'Incorrect API key provided: ***.'
     """
+    return " ".join(without_secrets(text).split())[:300]
+
+
+def without_secrets(text: str) -> str:
+    """Text without values of the environment's keys, and without what looks like a credential."""
     for name, value in os.environ.items():
         if _SECRET_NAMES.search(name) and len(value) >= 6:
             text = text.replace(value, "***")
-    return " ".join(_SECRETS.sub("***", text).split())[:300]
+    return _SECRETS.sub("***", text)

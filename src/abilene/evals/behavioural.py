@@ -70,6 +70,8 @@ def _numbers(name: str, value: object) -> list[float]:
         value = value.split(",")
     parts: Sequence[object] = value if isinstance(value, list | tuple) else [value]
     try:
+        if any(isinstance(v, bool) for v in parts):
+            raise TypeError
         numbers = [float(v) for v in parts]  # type: ignore[arg-type]
     except (TypeError, ValueError):
         numbers = []

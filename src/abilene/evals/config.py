@@ -34,7 +34,8 @@ class RunConfig:
     Parameters
     ----------
     benchmark, tasks, team_size, rounds, seed, topology, intervention, prompts, data, reasoning, condition,
-    instruction_share, agent_instructions, personas, agent_models, protocol_name, early_stop
+    instruction_share, agent_instructions, personas, agent_models, protocol_name, early_stop,
+    informed
         See `abilene.evals.plan.Plan`.
     instructions : tuple of str
         One setting each; all start from the same independent answers.
@@ -81,6 +82,7 @@ class RunConfig:
     agent_models: Mapping[str, str] | None = None
     protocol_name: str = "structured"
     early_stop: bool = False
+    informed: tuple[int, ...] | None = None
     seed: int = 0
     max_cost: float | None = None
     price: tuple[float, float] | None = None
@@ -100,6 +102,8 @@ class RunConfig:
             raise UsageError("An instruction is given twice; each one is a setting of its own.")
         if self.attempt_timeout < 1 or self.calls_at_a_time < 1:
             raise UsageError("connections and attempt_timeout must be at least 1.")
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise UsageError(f"The temperature must be a number from 0, found {self.temperature}.")
         if self.max_retries < 0:
             raise UsageError(f"max_retries must be at least 0, found {self.max_retries}.")
         if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost > 0):
@@ -156,6 +160,7 @@ class RunConfig:
                 agent_models=None if self.agent_models is None else dict(self.agent_models),
                 protocol_name=self.protocol_name,
                 early_stop=self.early_stop,
+                informed=None if self.informed is None else list(self.informed),
             )
             for instruction in self.instructions
         )

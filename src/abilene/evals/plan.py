@@ -39,6 +39,8 @@ class Plan:
     protocol_name : str
         ``structured`` (statements, notes on the table, private probes) or ``open`` (HiddenBench's own free-text
         discussion between two votes, see `abilene.team.open_discussion`).
+    informed : list of int, optional
+        Levels of n_inf, where the benchmark has them; left out: the benchmark's own.
     early_stop : bool
         Only in open discussions: end when all agents vote alike.
     rounds : int
@@ -93,6 +95,7 @@ class Plan:
     agent_models: Mapping[str, str] | None = None
     protocol_name: str = "structured"
     early_stop: bool = False
+    informed: list[int] | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -149,6 +152,7 @@ class Plan:
         source = benchmark(self.benchmark)
         made = source.make(
             data=self.data,
+            informed=self.informed,
             condition=self.condition,
             seed=self.seed,
             tasks=self.tasks,

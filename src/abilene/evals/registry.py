@@ -45,6 +45,7 @@ def hidden_profile(
     agent_models: dict[str, str] | None = None,
     protocol_name: str = "structured",
     early_stop: bool = False,
+    informed: list[int] | None = None,
 ) -> InspectTask:
     """Two candidates; only the pooled notes favor the stronger.
 
@@ -72,6 +73,7 @@ def hiddenbench(
     agent_models: dict[str, str] | None = None,
     protocol_name: str = "structured",
     early_stop: bool = False,
+    informed: list[int] | None = None,
 ) -> InspectTask:
     """The published HiddenBench tasks, from a file or the hub.
 
@@ -99,6 +101,7 @@ def musique(
     agent_models: dict[str, str] | None = None,
     protocol_name: str = "structured",
     early_stop: bool = False,
+    informed: list[int] | None = None,
 ) -> InspectTask:
     """MuSiQue questions of several steps, each step known to another agent; free-text answers.
 
@@ -126,6 +129,7 @@ def medeinst(
     agent_models: dict[str, str] | None = None,
     protocol_name: str = "structured",
     early_stop: bool = False,
+    informed: list[int] | None = None,
 ) -> InspectTask:
     """MedEinst case pairs: one finding, held by some, turns the diagnosis.
 

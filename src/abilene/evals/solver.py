@@ -12,6 +12,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from abilene.evals.ask import Asker
 from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.digest import messages, round_table
+from abilene.evals.guard import guard
 from abilene.evals.plan import Plan, agent_role, by_agent
 from abilene.records.schema import Row
 from abilene.tasks.task import Task
@@ -61,6 +62,7 @@ def discussion(plan: dict[str, Any]) -> Solver:
         model = get_model()
         others = {agent: get_model(role=agent_role(agent)) for agent in own_models}
         for each in (model, *others.values()):
+            guard(each)
             if isinstance(each.api, BehaviouralAPI):
                 each.api.agent.check(task.team_size)
         ask = Asker(model, design.reasoning, others)

@@ -79,11 +79,11 @@ class Benchmark:
         8
         """
         known = [k for k, p in inspect.signature(self.source).parameters.items() if p.kind is p.KEYWORD_ONLY]
-        if unknown := sorted(set(options) - set(known)):
+        given = {key: value for key, value in options.items() if value is not None}
+        if unknown := sorted(set(given) - set(known)):
             raise UsageError(f"{self.name} has no option '{unknown[0]}'. It has: {', '.join(known)}.")
         if condition not in CONDITIONS:
             raise UsageError(f"Condition {condition!r}: choose one of {', '.join(CONDITIONS)}.")
-        given = {key: value for key, value in options.items() if value is not None}
         if self.needs_data:
             if data is None and self.hub is None:
                 raise UsageError(

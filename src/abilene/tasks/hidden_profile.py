@@ -8,6 +8,7 @@ accuracy is p = n_inf / N by design. Pooled, the stronger has 1 + 2 N + 2 n_inf 
 
 from __future__ import annotations
 
+import operator
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -75,7 +76,7 @@ def max_findings() -> int:
 def make_tasks(
     *,
     team_size: int = 5,
-    informed: Sequence[int] = (0, 1, 2, 3),
+    informed: Sequence[int] | None = None,
     per_level: int = 30,
     seed: int = 0,
     tasks: int | None = None,
@@ -87,7 +88,8 @@ def make_tasks(
     team_size : int
         N >= 2.
     informed : sequence of int
-        Levels of n_inf, the number of informed agents, each in 0..N and each once.
+        Levels of n_inf, the number of informed agents, each in 0..N and each once; left out: those of 0 to 3 that
+        make a hidden profile for this team size.
     per_level : int
         Tasks of each level, at least 1.
     seed : int
@@ -117,6 +119,8 @@ def make_tasks(
     >>> sorted(view_counts(task.options, task.shared).values())
     [1, 3]
     """
+    if informed is None:
+        informed = [k for k in range(min(3, team_size) + 1) if operator.gt(*_pooled(team_size, k))]
     levels = tuple(informed)
     _check_design(team_size, levels, per_level, tasks)
     if tasks is None:

@@ -270,6 +270,13 @@ def _texts(
         if name == "member":
             continue
         used = set(_PLACEHOLDER.findall(text))
+        if re.search(r"[{}]", _PLACEHOLDER.sub("", text)):
+            raise InputError(
+                where,
+                "has a brace that belongs to no placeholder",
+                "Write {name}, or no braces.",
+                field=f"{key}.{name}",
+            )
         if wrong := used - allowed[name]:
             raise InputError(
                 where,

@@ -120,8 +120,8 @@ def _read_adjacency(path: Path) -> dict[int, tuple[int, ...]]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as e:
         raise InputError(path, f"is not a readable adjacency ({e})", hint) from e
-    if not isinstance(data, dict):
-        raise InputError(path, f"holds a {type(data).__name__}", hint)
+    if not isinstance(data, dict) or not data:
+        raise InputError(path, "names nobody" if data == {} else f"holds a {type(data).__name__}", hint)
     out: dict[int, tuple[int, ...]] = {}
     for key, seen in data.items():
         if not key.isdecimal() or not isinstance(seen, list) or not all(type(j) is int for j in seen):
