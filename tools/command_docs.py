@@ -15,7 +15,8 @@ HEAD = """# Commands
 Generated from the program by `python tools/command_docs.py`.
 
 Every command takes `--json` (one JSON document on stdout and nothing else there) and `--seed`. Progress and
-diagnostics go to stderr. Exit codes: 0 done, 1 the input or the run has a fault, 2 usage.
+diagnostics go to stderr. Exit codes: 0 done (what was noticed on the way is on stderr), 1 the input or the run has a
+fault that stopped it, or a log fails its audit, 2 usage.
 """
 
 

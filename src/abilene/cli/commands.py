@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command()(scores.conditions)
     app.command()(scores.scores)
     app.command()(lists.interventions)
+    app.command()(lists.prompts)
     app.add_typer(theory.app, name="theory")
     app.add_typer(tasks.app, name="tasks")
     app.add_typer(experiment.app, name="experiment")

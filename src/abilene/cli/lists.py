@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+
 from rich.table import Table
 
 from abilene.cli.options import Json, Seed
 from abilene.cli.output import out, print_json
+
+
+def prompts(json: Json = False, seed: Seed = 0) -> None:
+    """Print the built-in prompt pack, to start one of your own from (abilene run --prompts FILE)."""
+    from importlib import resources
+
+    text = (resources.files("abilene.team") / "packs" / "abilene.toml").read_text(encoding="utf-8")
+    if json:
+        print_json({"pack": text})
+    else:
+        sys.stdout.write(text)
 
 
 def interventions(json: Json = False, seed: Seed = 0) -> None:

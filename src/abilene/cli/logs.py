@@ -39,12 +39,16 @@ def estimate(
 ) -> None:
     """Rates, threshold, margin, gain and verdict of every setting in one or more logs."""
     from abilene.analysis.estimate import estimate as run
+    from abilene.cli.run import failed
     from abilene.cli.show import show_estimate, show_faults
+    from abilene.records.audit import audit as audit_log
 
     loaded = read_logs(paths)
     result = run(loaded.record, temper=not no_temper, include_joint=include_joint, seed=seed)
     show_faults((*loaded.faults, *result.derived.faults), "fault")
     show_faults((*loaded.warnings, *result.derived.warnings), "warning")
+    for failure in failed(audit_log(loaded, derived=result.derived)):
+        talk.print(f"AUDIT FAILS: {failure}", style="bold red")
     if posterior is not None:
         from abilene.analysis.saved import save_posteriors
 

@@ -48,6 +48,8 @@ def main() -> None:
         if isinstance(e.__context__, BrokenPipeError):
             sys.stderr.close()
             raise SystemExit(0) from None
+        if e.code == 130:
+            _interrupted()
         raise
     except OSError as e:
         where = e.filename if e.filename is not None else "output"
@@ -57,10 +59,14 @@ def main() -> None:
         )
         raise SystemExit(1) from None
     except KeyboardInterrupt:
-        print(
-            "abilene: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr
-        )
+        _interrupted()
         raise SystemExit(130) from None
+
+
+def _interrupted() -> None:
+    print(
+        "abilene: stopped; what is finished is kept, and the same command goes on from there", file=sys.stderr
+    )
 
 
 if __name__ == "__main__":

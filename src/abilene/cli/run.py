@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsonlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,14 @@ from abilene.cli.options import Json, Seed
 from abilene.cli.output import out, print_json, talk
 from abilene.errors import MissingExtraError, UsageError
 
+if TYPE_CHECKING:
+    from abilene.records.audit import Audit
+
 
 def run(
-    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="hidden_profile, hiddenbench, ...")],
+    benchmark: Annotated[
+        str, typer.Argument(metavar="BENCHMARK", help="hidden_profile, hiddenbench, musique, medeinst.")
+    ],
     model: Annotated[
         str, typer.Option(help="Any Inspect model; behavioural/agent simulates, local/... runs in process.")
     ] = "behavioural/agent",
@@ -129,6 +134,15 @@ def run(
     _report(result, json=json, seed=seed)
 
 
+def failed(report: Audit) -> list[str]:
+    """Why settings fail their audit, each named."""
+    out = []
+    for s in report.settings:
+        name = " · ".join(v for v in s.data.setting.values() if v) or "(no setting given)"
+        out += [f"{name}: {failure}" for failure in s.failures]
+    return out
+
+
 def _forecast(config: Any, json: bool) -> None:
     from dataclasses import asdict
 
@@ -138,14 +152,20 @@ def _forecast(config: Any, json: bool) -> None:
     if json:
         print_json(asdict(found))
         return
+    price = "not known; give it with --price IN,OUT" if found.usd is None else f"about {found.usd:.2f} USD"
     out.print(f"calls          {found.calls}")
-    out.print(f"input tokens   about {found.input_tokens}")
+    out.print(f"input tokens   about {found.input_tokens / 1e6:.2f} million")
     out.print(
-        f"output tokens  about {found.output_tokens}, for replies in the exact format and without reasoning"
+        f"output tokens  about {found.output_tokens / 1e6:.3f} million, in the exact format, unreasoned"
     )
-    out.print(f"price          {'not known' if found.usd is None else f'about {found.usd:.2f} USD'}")
-    if found.reason:
-        talk.print(found.reason, markup=False)
+    out.print(f"price          {price}")
+    tokens = found.input_tokens + found.output_tokens
+    if config.max_total_tokens is not None and tokens > config.max_total_tokens:
+        talk.print(
+            f"This is over the limit of {config.max_total_tokens} tokens: the run would stop before its end."
+        )
+    if config.max_cost is not None and found.usd is not None and found.usd > config.max_cost:
+        talk.print(f"This is over the limit of {config.max_cost:g} USD: the run would stop before its end.")
 
 
 def _report(result: Any, *, json: bool, seed: int) -> None:
@@ -157,7 +177,7 @@ def _report(result: Any, *, json: bool, seed: int) -> None:
     found = estimate(result.loaded.record, seed=seed)
     report = audit(result.loaded, derived=found.derived)
     checks = checks_by_setting(result.loaded.record, found.derived)
-    failures = [f for s in report.settings for f in s.failures]
+    failures = failed(report)
     show_faults(report.faults, "fault")
     if json:
         print_json(

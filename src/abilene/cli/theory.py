@@ -83,8 +83,12 @@ def team(
     t: Annotated[
         int | None, typer.Option("-t", "--rounds", help="T (default 3; with --from: as measured).")
     ] = None,
-    c: Annotated[float | None, typer.Option("-c", "--withholding", help="c.")] = None,
-    a: Annotated[float | None, typer.Option("-a", "--internalization", help="a.")] = None,
+    c: Annotated[
+        float | None, typer.Option("-c", "--withholding", help="c (--from: what it would be).")
+    ] = None,
+    a: Annotated[
+        float | None, typer.Option("-a", "--internalization", help="a (--from: what it would be).")
+    ] = None,
     rho: Annotated[float | None, typer.Option("--rho", help="Reconsideration.")] = None,
     r: Annotated[float | None, typer.Option("-r", "--correction", help="r.")] = None,
     q: Annotated[
@@ -102,7 +106,8 @@ def team(
         typer.Option("--from", help="Predict for a measured team: file of abilene estimate --posterior."),
     ] = None,
     rates_of: Annotated[
-        Path | None, typer.Option(help="With --from: also with the rates of this other setting.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With --from: also with the rates of the setting in this file."),
     ] = None,
     max_seconds: Annotated[float, typer.Option(help="Refuse what would take longer than this.")] = 60.0,
     json: Json = False,

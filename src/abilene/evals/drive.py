@@ -6,11 +6,15 @@ import contextlib
 import gc
 import io
 import logging
+import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import polars as pl
 from inspect_ai import eval_set
@@ -115,6 +119,7 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
     others = {agent: _model(config, name, {}) for agent, name in named.items()}
     out = config.folder
     check_folder(config)
+    _answers(config)
     with lock(out):
         write_facts(config)
         budget = _budget(config, str(model), out)
@@ -144,13 +149,34 @@ def _model(config: RunConfig, name: str, arguments: Mapping[str, Any]) -> Model:
     except AbileneError:
         raise
     except Exception as e:
-        text = " ".join(str(getattr(e, "message", e)).split())
+        text = re.sub(r"\[/?[a-z_ ]+\]", "", " ".join(str(getattr(e, "message", e)).split()))
         raise UsageError(f"The model {name!r} cannot be set up: {text}") from e
     use_fast_client(model)
     if isinstance(model.api, BehaviouralAPI):
         for n in {n for plan in config.plans for n in plan.team_sizes}:
             model.api.agent.check(n)
     return model
+
+
+def _answers(config: RunConfig) -> None:
+    """See that something listens at the server's address: a call would be tried again and again for a long time."""
+    if config.base_url is None:
+        return
+    url = urlsplit(config.base_url)
+    if url.hostname is None:
+        raise UsageError(
+            f"The server's address {config.base_url!r} is not a URL like http://localhost:8000/v1."
+        )
+    if getproxies():  # the address may be known to the proxy only
+        return
+    port = url.port or (443 if url.scheme == "https" else 80)
+    try:
+        socket.create_connection((url.hostname, port), timeout=10).close()
+    except OSError as e:
+        raise UsageError(
+            f"Nothing answers at {config.base_url} ({e.strerror or e}). Start the server, or give its address with "
+            "--base-url."
+        ) from e
 
 
 def _budget(config: RunConfig, model: str, out: Path) -> Budget | None:
