@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import time
 
@@ -16,6 +17,8 @@ from abilene.evals.drive import run
 
 
 def main(out: str, calls: str) -> None:
+    # Started in the background, a process inherits an ignored SIGINT, and Python keeps ignoring it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     real = BehaviouralAPI.generate
 
     async def generate(self, input, tools, tool_choice, config):

@@ -122,6 +122,9 @@ def _row(
 
     if now["observed_public"] is not None:
         visible = list(now["observed_public"])
+        listed = now["observed"]
+        if listed is not None and len(listed) == len(visible):  # nobody observes itself
+            visible = [v for v, other in zip(visible, listed, strict=True) if other != agent]
     else:
         others = now["observed"] if now["observed"] is not None else team
         visible = [

@@ -9,7 +9,7 @@ import polars as pl
 from abilene.errors import UsageError
 from abilene.records.checks import visible_disagreements
 from abilene.records.derive import Derived, SettingData, derive
-from abilene.records.loaded import Fault, Loaded, Notes, fold
+from abilene.records.loaded import Fault, Loaded, Notes
 from abilene.records.schema import KEY, SETTING_PARTS, Status, is_simulated
 
 #: Greatest share of public replies after round 0 without an answer; above it the setting fails.
@@ -324,7 +324,6 @@ def _cross_check(record: pl.DataFrame, notes: Notes) -> None:
         )
     _missing_rounds(record, notes)
     _keys_across_settings(record, notes)
-    _alike(record, notes)
 
 
 def _missing_rounds(record: pl.DataFrame, notes: Notes) -> None:
@@ -363,31 +362,6 @@ def _keys_across_settings(record: pl.DataFrame, notes: Notes) -> None:
             "Each setting is counted by its own key. If they are different tasks, name the benchmark.",
             field="truth",
             count=keys.height,
-        )
-
-
-def _alike(record: pl.DataFrame, notes: Notes) -> None:
-    """Answers of one task that differ in case or space only count as different answers."""
-    given = pl.concat(
-        [
-            record.select("benchmark", "task", pl.col(c).alias("answer")).unique()
-            for c in ("private", "public")
-        ]
-    )
-    given = given.unique().drop_nulls("answer")
-    folded = given.with_columns(pl.col("answer").map_elements(fold, return_dtype=pl.String).alias("fold"))
-    alike = (
-        folded.group_by("benchmark", "task", "fold")
-        .agg(pl.col("answer").sort())
-        .filter(pl.col("answer").list.len() > 1)
-    ).sort("task", "fold")
-    if alike.height:
-        one = alike.row(0, named=True)
-        notes.add(
-            "answers_alike",
-            f"task {one['task']}: the answers {one['answer'][0]!r} and {one['answer'][1]!r}",
-            "They count as different answers. If they are one, write them in one way.",
-            count=alike.height,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from abilene.records.loaded import Notes, fold
 from abilene.records.schema import KEY, SETTING_PARTS
 
 _DISCUSSION = [*SETTING_PARTS, "task", "epoch"]
@@ -53,3 +54,56 @@ def visible_disagreements(record: pl.DataFrame) -> pl.DataFrame:
     found = rows.with_columns(pl.col("observed_public").list.eval(bag).list.join("\1").alias("found"))
     joined = found.join(expected, on="i", how="left").with_columns(pl.col("expected").fill_null(""))
     return joined.filter(pl.col("found") != pl.col("expected")).select(KEY)
+
+
+def answers_alike(record: pl.DataFrame, notes: Notes) -> None:
+    """Note answers of one task that differ in case or space only: they count as different answers."""
+    given = pl.concat(
+        [
+            record.select("benchmark", "task", pl.col(c).alias("answer")).unique()
+            for c in ("private", "public")
+        ]
+    )
+    given = given.unique().drop_nulls("answer")
+    folded = given.with_columns(pl.col("answer").map_elements(fold, return_dtype=pl.String).alias("fold"))
+    alike = (
+        folded.group_by("benchmark", "task", "fold")
+        .agg(pl.col("answer").sort())
+        .filter(pl.col("answer").list.len() > 1)
+    ).sort("task", "fold")
+    if alike.height:
+        one = alike.row(0, named=True)
+        notes.add(
+            "answers_alike",
+            f"task {one['task']}: the answers {one['answer'][0]!r} and {one['answer'][1]!r}",
+            "They count as different answers. If they are one, write them in one way.",
+            count=alike.height,
+        )
+
+
+def without_self(record: pl.DataFrame, notes: Notes) -> pl.DataFrame:
+    """The record without what agents are said to have seen of themselves: nobody observes itself.
+
+    Only rows with the answers seen (`observed_public`) beside the agents seen (`observed`) are concerned; where there
+    are no answers, the agent is left out when its neighbours' answers are looked up.
+    """
+    rows = record.with_row_index("_row").filter(
+        pl.col("observed_public").is_not_null() & pl.col("observed").list.contains(pl.col("agent"))
+    )
+    if rows.is_empty():
+        return record
+    answers = record["observed_public"].to_list()
+    for at, agent, seen, given in rows.select("_row", "agent", "observed", "observed_public").iter_rows():
+        found = f"an agent among those it observes (agent {agent})"
+        if len(seen) != len(given):
+            notes.add(
+                "observes_itself_unclear",
+                f"{found}, and as many answers as agents are not given",
+                "Its own answer cannot be told from the others'; all are counted. Mend the list.",
+                field="observed",
+                fault=True,
+            )
+            continue
+        notes.add("observes_itself", found, "Its own answer is left out.", field="observed")
+        answers[at] = [a for a, other in zip(given, seen, strict=True) if other != agent]
+    return record.with_columns(pl.Series("observed_public", answers, dtype=pl.List(pl.String)))

@@ -36,6 +36,7 @@ from abilene.records._cells import (
     build,
 )
 from abilene.records._seen import Tally, look, tally
+from abilene.records.checks import answers_alike, without_self
 from abilene.records.loaded import Fault, Notes
 from abilene.records.schema import SETTING_PARTS, Status
 
@@ -244,6 +245,8 @@ def derive(record: pl.DataFrame, *, include_joint: bool = False) -> Derived:
     if record.is_empty():
         return Derived(settings=())
     notes = Notes("record")
+    record = without_self(record, notes)
+    answers_alike(record, notes)
     cells = build(record, notes)
     counted = tally(cells)
     rows = _rows(record, cells, counted, include_joint, notes)
