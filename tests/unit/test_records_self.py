@@ -67,3 +67,13 @@ def test_answers_that_differ_in_case_or_space_are_said_to(table):
     )
     assert "answers_alike" in [w.kind for w in derive(spaced).warnings]
     assert "answers_alike" not in [w.kind for w in derive(table).warnings]
+
+
+def test_marks_for_missing_and_late_rounds_are_said_to(table):
+    marked = table.with_columns(
+        pl.when(pl.col("agent") == "2").then(pl.lit("N/A")).otherwise("private").alias("private")
+    )
+    assert "looks_missing" in [w.kind for w in derive(marked).warnings]
+    late = table.with_columns(pl.col("round") + 1)
+    assert "no_round_0" in [w.kind for w in derive(late).warnings]
+    assert not {"looks_missing", "no_round_0"} & {w.kind for w in derive(table).warnings}

@@ -107,3 +107,32 @@ def without_self(record: pl.DataFrame, notes: Notes) -> pl.DataFrame:
         notes.add("observes_itself", found, "Its own answer is left out.", field="observed")
         answers[at] = [a for a, other in zip(given, seen, strict=True) if other != agent]
     return record.with_columns(pl.Series("observed_public", answers, dtype=pl.List(pl.String)))
+
+
+#: Texts that people write where there is no answer.
+_NOTHING = ("nan", "na", "n/a", "null", "none", "-", "?", "missing")
+
+
+def suspicious(record: pl.DataFrame, notes: Notes) -> None:
+    """Note what is probably not meant: marks for a missing answer read as answers, and rounds that start at 1."""
+    for name in ("private", "public"):
+        marks = record.filter(pl.col(name).str.strip_chars().str.to_lowercase().is_in(_NOTHING))
+        marks = marks.filter(pl.col(name) != pl.col("truth").fill_null(""))
+        if marks.height:
+            notes.add(
+                "looks_missing",
+                f"the answer {marks[name][0]!r} (task {marks['task'][0]}, agent {marks['agent'][0]})",
+                "It counts as an answer. Leave the field empty where there is none.",
+                field=name,
+                count=marks.height,
+            )
+    late = record.group_by(SETTING_PARTS).agg(pl.col("round").min()).filter(pl.col("round") > 0)
+    if late.height:
+        notes.add(
+            "no_round_0",
+            f"a setting whose first round is {late['round'][0]}",
+            "Round 0 is the independent answer; without it there is no vote, and the first round's rows are dropped. "
+            "If the rounds start at 1, count them from 0.",
+            field="round",
+            count=late.height,
+        )

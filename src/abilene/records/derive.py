@@ -36,7 +36,7 @@ from abilene.records._cells import (
     build,
 )
 from abilene.records._seen import Tally, look, tally
-from abilene.records.checks import answers_alike, without_self
+from abilene.records.checks import answers_alike, suspicious, without_self
 from abilene.records.loaded import Fault, Notes
 from abilene.records.schema import SETTING_PARTS, Status
 
@@ -247,6 +247,7 @@ def derive(record: pl.DataFrame, *, include_joint: bool = False) -> Derived:
     notes = Notes("record")
     record = without_self(record, notes)
     answers_alike(record, notes)
+    suspicious(record, notes)
     cells = build(record, notes)
     counted = tally(cells)
     rows = _rows(record, cells, counted, include_joint, notes)
