@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 from _data import data_file
 
 from abilene.errors import InputError, UsageError
+from abilene.tasks import full_profile
 from abilene.tasks.files import file_digest
 from abilene.tasks.hiddenbench import check, load
 
@@ -118,14 +120,39 @@ def test_subsets(tmp_path):
     assert {t.id for t in three} < {t.id for t in six}
     assert [t.id for t in six] == sorted(t.id for t in six)
     assert {t.id for t in load(path, tasks=3, seed=1)} != {t.id for t in three}
-    assert {t.team_size for t in load(path, team_size=4)} == {4}
-    assert len(load(path, team_size=4)) == 5
-    with pytest.raises(UsageError, match="teams of 3 and 4 only"):
-        load(path, team_size=5)
     with pytest.raises(UsageError, match="has 10"):
         load(path, tasks=11)
     with pytest.raises(UsageError):
         load(path, tasks=0)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 8, 9])
+def test_a_team_of_another_size_still_holds_every_clue(tmp_path, n):
+    path = write(tmp_path, [entry(id=i, hidden_information=list("abcd"[: 3 + i % 2])) for i in range(1, 11)])
+    tasks = load(path, team_size=n)
+    assert len(tasks) == 10
+    for k, t in enumerate(tasks, 1):
+        clues = 3 + k % 2
+        held = [note.text for own in t.private for note in own]
+        assert check(t) == [] and t.team_size == n
+        assert set(held) == set("abcd"[:clues])
+        # Nothing is held twice by one agent, no hand is empty, and hands and holders are as even as can be.
+        assert all(len(set(own)) == len(own) >= 1 for own in t.private)
+        hands, holders = [len(own) for own in t.private], [held.count(c) for c in set(held)]
+        assert max(hands) - min(hands) <= 1 and max(holders) - min(holders) <= 1
+        assert len(held) == max(n, clues)
+        assert [sorted({x.text for x in own}) for own in full_profile(t).private] == [sorted(set(held))] * n
+
+
+def test_a_wrong_deal_is_found(tmp_path):
+    (good,) = load(write(tmp_path, [entry(hidden_information=list("abc"))]), team_size=5)
+    assert check(good) == []
+    hands = good.private
+    assert check(replace(good, private=(hands[0], *hands[:4])))  # a clue has one holder too many
+    assert check(replace(good, private=(hands[0], hands[0], hands[0], hands[1], hands[1])))  # one is lost
+    assert check(replace(good, private=((*hands[0], *hands[1]), *hands[1:])))  # one agent has two
+    with pytest.raises(UsageError, match="at least 2"):
+        load(write(tmp_path, [entry()]), team_size=1)
 
 
 def test_the_published_file():

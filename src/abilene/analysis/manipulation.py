@@ -14,8 +14,9 @@ from typing import Literal
 import polars as pl
 
 from abilene.analysis.gain import wilson
-from abilene.records.derive import Derived
+from abilene.records.derive import Derived, SettingData
 from abilene.records.schema import SETTING_PARTS
+from abilene.team.interventions import INTERVENTIONS
 
 Outcome = Literal["pass", "fail", "undecided", "not applicable"]
 
@@ -110,8 +111,24 @@ def manipulation_checks(record: pl.DataFrame, *, off_rule: int, used: int) -> tu
     )
     counted = first["count_correct"].drop_nulls()
     checks.append(_check("counts right", int(counted.sum()), len(counted), LEAST_SHARE, 1.0, at_least))
-    checks.append(_check("off-rule", off_rule, used, 0.0, MOST_OFF_RULE, f"at most {MOST_OFF_RULE:g}"))
+    checks.append(_off_rule(off_rule, used))
     return tuple(checks)
+
+
+def _off_rule(off_rule: int, used: int) -> Check:
+    return _check("off-rule", off_rule, used, 0.0, MOST_OFF_RULE, f"at most {MOST_OFF_RULE:g}")
+
+
+def off_rule_check_of(data: SettingData) -> Check:
+    """The check that needs no design: statements that are neither the agent's own answer nor the majority's.
+
+    Not applicable where an intervention set the statements: a statement that follows the new private answer is
+    off-rule by construction wherever that answer is neither the former one nor the majority's.
+    """
+    name = data.setting["intervention"]
+    if name in INTERVENTIONS and INTERVENTIONS[name].statement is not None:
+        return _off_rule(0, 0)
+    return _off_rule(data.rows.off_rule, data.rows.used)
 
 
 def checks_by_setting(record: pl.DataFrame, derived: Derived) -> list[tuple[Check, ...]]:
@@ -121,7 +138,8 @@ def checks_by_setting(record: pl.DataFrame, derived: Derived) -> list[tuple[Chec
         mine = record.filter(
             pl.all_horizontal(pl.col(part).eq_missing(pl.lit(data.setting[part])) for part in SETTING_PARTS)
         )
-        out.append(manipulation_checks(mine, off_rule=data.rows.off_rule, used=data.rows.used))
+        own = manipulation_checks(mine, off_rule=data.rows.off_rule, used=data.rows.used)
+        out.append((*own[:-1], off_rule_check_of(data)) if own else ())
     return out
 
 
@@ -135,4 +153,4 @@ def gate(checks: tuple[Check, ...]) -> Outcome:
     return "pass" if outcomes == {"pass"} else "undecided"
 
 
-__all__ = ["Check", "Outcome", "checks_by_setting", "gate", "manipulation_checks"]
+__all__ = ["Check", "Outcome", "checks_by_setting", "gate", "manipulation_checks", "off_rule_check_of"]

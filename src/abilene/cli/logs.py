@@ -34,20 +34,35 @@ def estimate(
     posterior: Annotated[
         Path | None, typer.Option(help="Write the joint draws of every setting to a netCDF file.")
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE",
+            help="Leave out settings that fail: audit, manipulation (any check), accuracy, picks, counts, off_rule.",
+        ),
+    ] = None,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
     """Rates, threshold, margin, gain and verdict of every setting in one or more logs."""
     from abilene.analysis.estimate import estimate as run
+    from abilene.analysis.exclusion import check_rules
+    from abilene.analysis.exclusion import exclude as leave_out
+    from abilene.analysis.manipulation import checks_by_setting
     from abilene.cli.run import failed
-    from abilene.cli.show import show_estimate, show_faults
+    from abilene.cli.show import show_estimate, show_faults, show_summary
     from abilene.records.audit import audit as audit_log
 
+    rules = exclude or []
+    check_rules(rules)
     loaded = read_logs(paths)
     result = run(loaded.record, temper=not no_temper, include_joint=include_joint, seed=seed)
     show_faults((*loaded.faults, *result.derived.faults), "fault")
     show_faults((*loaded.warnings, *result.derived.warnings), "warning")
-    for failure in failed(audit_log(loaded, derived=result.derived)):
+    report = audit_log(loaded, derived=result.derived)
+    checks = checks_by_setting(loaded.record, result.derived)
+    result, excluded = leave_out(result, report, checks, rules)
+    for failure in failed(report):
         talk.print(f"AUDIT FAILS: {failure}", style="bold red")
     if posterior is not None:
         from abilene.analysis.saved import save_posteriors
@@ -55,11 +70,16 @@ def estimate(
         save_posteriors(result, posterior)
         talk.print(f"Wrote {posterior}.")
     if json:
-        print_json(result.to_json())
+        print_json(result.to_json() | ({"excluded": [e.to_json() for e in excluded]} if rules else {}))
         return
     for setting in result.settings:
         show_estimate(setting)
-    if not result.settings:
+    show_summary(result.settings)
+    for e in excluded:
+        out.print(f"left out  {e.label}", style="yellow", markup=False)
+        for reason in e.reasons:
+            out.print(f"  {reason}", style="dim", markup=False)
+    if not result.settings and not excluded:
         talk.print("The log holds no rows.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,9 +32,14 @@ def run(
         list[str] | None, typer.Option(help="A, B, C or any sentence; several are several settings.")
     ] = None,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks.")] = None,
-    team_size: Annotated[int | None, typer.Option(help="N, number of agents.")] = None,
+    team_size: Annotated[
+        list[int] | None, typer.Option(help="N, number of agents; several are several settings.")
+    ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="T, number of discussion rounds (3; 15 in open discussions).")
+        list[int] | None,
+        typer.Option(
+            help="T, number of discussion rounds (3; 15 in open discussions); several: a depth sweep."
+        ),
     ] = None,
     protocol: Annotated[
         str, typer.Option(help="structured, or open: free text between two votes, without probes.")
@@ -42,9 +48,15 @@ def run(
         bool, typer.Option("--early-stop", help="End an open discussion when all agree.")
     ] = False,
     topology: Annotated[
-        str, typer.Option(help="complete, ring, star, chain, random:Q, or an adjacency file.")
-    ] = "complete",
-    intervention: Annotated[str, typer.Option(help="Name of an intervention.")] = "none",
+        list[str] | None,
+        typer.Option(
+            help="complete (the default), ring, star, chain, random:Q, or an adjacency file; several."
+        ),
+    ] = None,
+    intervention: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of an intervention (abilene interventions), or none (the default); several."),
+    ] = None,
     reasoning: Annotated[str | None, typer.Option(help="on, off, low, medium or high.")] = None,
     data: Annotated[Path | None, typer.Option(help="Data file of benchmarks that need one.")] = None,
     prompts: Annotated[
@@ -76,6 +88,14 @@ def run(
         list[int] | None,
         typer.Option(help="Informed agents of a task, once per level (0, 1, 2, 3; hidden_profile)."),
     ] = None,
+    benchmark_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-B",
+            metavar="KEY=VALUE",
+            help="Variant of the benchmark: findings, options (medeinst), per_hop (musique).",
+        ),
+    ] = None,
     attempt_timeout: Annotated[int, typer.Option(help="Seconds for one attempt of a call.")] = 120,
     folder: Annotated[
         Path | None,
@@ -96,6 +116,12 @@ def run(
     from abilene.evals.drive import RunConfig
     from abilene.evals.drive import run as drive
 
+    first, vary = sweep(
+        team_size=team_size or [None],
+        rounds=rounds or [15 if protocol == "open" else 3],
+        topology=topology or ["complete"],
+        intervention=intervention or ["none"],
+    )
     config = RunConfig(
         benchmark=benchmark,
         model=model,
@@ -103,13 +129,12 @@ def run(
         base_url=base_url,
         instructions=tuple(instruction or ["B"]),
         tasks=tasks,
-        team_size=team_size,
-        rounds=rounds if rounds is not None else 15 if protocol == "open" else 3,
+        **first,
+        vary=vary,
         protocol_name=protocol,
         early_stop=early_stop,
         informed=None if informed is None else tuple(informed),
-        topology=topology,
-        intervention=intervention,
+        benchmark_options=_options(benchmark_option),
         reasoning=reasoning,
         data=data,
         prompts=prompts,
@@ -171,7 +196,7 @@ def _forecast(config: Any, json: bool) -> None:
 def _report(result: Any, *, json: bool, seed: int) -> None:
     from abilene.analysis.estimate import estimate
     from abilene.analysis.manipulation import checks_by_setting, gate
-    from abilene.cli.show import show_checks, show_estimate, show_faults
+    from abilene.cli.show import show_checks, show_estimate, show_faults, show_summary
     from abilene.records.audit import audit
 
     found = estimate(result.loaded.record, seed=seed)
@@ -197,6 +222,7 @@ def _report(result: Any, *, json: bool, seed: int) -> None:
         for setting, check in zip(found.settings, checks, strict=True):
             show_estimate(setting)
             show_checks(check, brief=True)
+        show_summary(found.settings)
         for note in result.notes:
             out.print(note, markup=False)
         out.print(f"log     {result.out}", markup=False, soft_wrap=True)
@@ -232,6 +258,25 @@ def model_args(pairs: list[str]) -> dict[str, Any]:
         except ValueError:
             out[key] = text
     return out
+
+
+def sweep(**given: Sequence[Any]) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
+    """What holds for the whole run, and what its settings differ in.
+
+    Examples
+    --------
+    >>> sweep(rounds=[5, 10], topology=["ring"])
+    ({'rounds': 5, 'topology': 'ring'}, {'rounds': (5, 10)})
+    """
+    return {k: v[0] for k, v in given.items()}, {k: tuple(v) for k, v in given.items() if len(v) > 1}
+
+
+def _options(pairs: list[str] | None) -> dict[str, Any] | None:
+    """Options of the benchmark; whether it has them is for the benchmark to say."""
+    try:
+        return model_args(pairs or []) or None
+    except UsageError as e:
+        raise UsageError(str(e).replace("-M", "-B", 1)) from None
 
 
 def _by_agent(pairs: list[str] | None, option: str) -> dict[str, str] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -12,6 +13,7 @@ from abilene.analysis.manipulation import Check, gate
 from abilene.cli.output import interval, number, out, talk
 from abilene.inference.summary import Summary
 from abilene.records.loaded import Fault
+from abilene.records.schema import SETTING_PARTS
 
 _VERDICT = {
     "below": ("green", "BELOW its threshold: by these rates a team that starts wrong can recover"),
@@ -69,6 +71,38 @@ def show_estimate(e: SettingEstimate) -> None:
     for reason in e.reasons:
         out.print(f"  {reason}", style="dim")
     out.print()
+
+
+def show_summary(settings: Sequence[SettingEstimate]) -> None:
+    """Several settings side by side, a line each, named by what they differ in."""
+    if len(settings) < 2:
+        return
+    parts = [p for p in SETTING_PARTS if len({s.setting[p] for s in settings}) > 1]
+    named = [(" · ".join(s.setting[p] or "—" for p in parts), s) for s in settings]
+    table = Table(box=None, pad_edge=False, header_style="dim", title="side by side", title_justify="left")
+    table.add_column("", overflow="fold")
+    for head in ("c", "c*", "margin", "gain"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for name, s in sorted(named, key=lambda pair: natural(pair[0])):
+        post = s.posterior
+        rates = (post.withholding, post.critical_withholding, post.margin)
+        shown = [number(r.median if r.identified else None, 2, sign=r is post.margin) for r in rates]
+        color, _ = _VERDICT[post.verdict]
+        table.add_row(name, *shown, number(s.gain.mean, 2, sign=True), Text(post.verdict, style=color))
+    out.print(table)
+    out.print()
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Sorting key that puts 5 before 10.
+
+    Examples
+    --------
+    >>> sorted(["10 rounds", "5 rounds"], key=natural)
+    ['5 rounds', '10 rounds']
+    """
+    return [(int(x), "") if x.isdecimal() else (-1, x) for x in re.split(r"(\d+)", text)]
 
 
 def show_checks(checks: tuple[Check, ...], *, brief: bool = False) -> None:

@@ -265,6 +265,8 @@ def _cells(cells: Sequence[RunConfig], root: Path) -> list[dict[str, RunConfig]]
             raise UsageError("The causal test takes one instruction; each arm is a setting of its own.")
         if config.topology != "complete":
             raise UsageError("The causal test needs the complete topology: its predictions are for that.")
+        if config.vary:
+            raise UsageError("The causal test sets the arms itself: nothing can vary within a cell.")
         if config.intervention != "none":
             raise UsageError("The causal test sets the interventions itself. Leave out the intervention.")
         name = re.sub(r"[^A-Za-z0-9.]+", "-", f"{config.benchmark}-{config.model}").strip("-")[:60]

@@ -8,10 +8,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from abilene.records.loaded import replacing
 from abilene.records.schema import is_simulated
 
 FACTS = "run.json"
+#: Arguments of a plan in which the settings of one run can differ, beside the instruction.
+VARIED = ("intervention", "topology", "team_size", "rounds")
 _SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE)
 
 
@@ -35,10 +38,13 @@ class RunConfig:
     ----------
     benchmark, tasks, team_size, rounds, seed, topology, intervention, prompts, data, reasoning, condition,
     instruction_share, agent_instructions, personas, agent_models, protocol_name, early_stop,
-    informed
+    informed, benchmark_options
         See `abilene.evals.plan.Plan`.
     instructions : tuple of str
         One setting each; all start from the same independent answers.
+    vary : mapping
+        Values of further arguments of a plan, such as ``{"rounds": (5, 10, 15, 20)}``, each instead of the
+        argument of that name: every combination of them and the instructions is a setting (`VARIED`).
     model : str
         Any Inspect model; ``behavioural/agent`` simulates.
     model_args : mapping
@@ -67,6 +73,7 @@ class RunConfig:
     model_args: Mapping[str, Any] = field(default_factory=dict)
     base_url: str | None = None
     instructions: tuple[str, ...] = ("B",)
+    vary: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     tasks: int | None = None
     team_size: int | None = None
     rounds: int = 3
@@ -83,6 +90,7 @@ class RunConfig:
     protocol_name: str = "structured"
     early_stop: bool = False
     informed: tuple[int, ...] | None = None
+    benchmark_options: Mapping[str, Any] | None = None
     seed: int = 0
     max_cost: float | None = None
     price: tuple[float, float] | None = None
@@ -100,6 +108,13 @@ class RunConfig:
             raise UsageError("Give at least one instruction.")
         if len({i.strip() for i in self.instructions}) < len(self.instructions):
             raise UsageError("An instruction is given twice; each one is a setting of its own.")
+        for name, values in self.vary.items():
+            if name not in VARIED:
+                raise UsageError(f"Settings cannot differ in {name!r}. Choose from {', '.join(VARIED)}.")
+            if not values or len(set(values)) < len(values):
+                raise UsageError(
+                    f"{name}: give at least one value, and each only once; found {list(values)}."
+                )
         if self.attempt_timeout < 1 or self.calls_at_a_time < 1:
             raise UsageError("connections and attempt_timeout must be at least 1.")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -139,31 +154,42 @@ class RunConfig:
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
-        """One plan per instruction, in the given order."""
-        return tuple(
-            Plan(
-                benchmark=self.benchmark,
-                instruction=instruction,
-                team_size=self.team_size,
-                rounds=self.rounds,
-                tasks=self.tasks,
-                seed=self.seed,
-                topology=self.topology,
-                intervention=self.intervention,
-                prompts=None if self.prompts is None else str(self.prompts),
-                data=None if self.data is None else str(self.data),
-                reasoning=self.reasoning,
-                condition=self.condition,
-                instruction_share=self.instruction_share,
-                agent_instructions=None if self.agent_instructions is None else dict(self.agent_instructions),
-                personas=None if self.personas is None else str(self.personas),
-                agent_models=None if self.agent_models is None else dict(self.agent_models),
-                protocol_name=self.protocol_name,
-                early_stop=self.early_stop,
-                informed=None if self.informed is None else list(self.informed),
-            )
-            for instruction in self.instructions
+        """One plan per setting, one instruction after the other within each combination of `vary`."""
+        base = Plan(
+            benchmark=self.benchmark,
+            team_size=self.team_size,
+            rounds=self.rounds,
+            tasks=self.tasks,
+            seed=self.seed,
+            topology=self.topology,
+            intervention=self.intervention,
+            prompts=None if self.prompts is None else str(self.prompts),
+            data=None if self.data is None else str(self.data),
+            reasoning=self.reasoning,
+            condition=self.condition,
+            instruction_share=self.instruction_share,
+            agent_instructions=None if self.agent_instructions is None else dict(self.agent_instructions),
+            personas=None if self.personas is None else str(self.personas),
+            agent_models=None if self.agent_models is None else dict(self.agent_models),
+            protocol_name=self.protocol_name,
+            early_stop=self.early_stop,
+            informed=None if self.informed is None else list(self.informed),
+            benchmark_options=None if self.benchmark_options is None else dict(self.benchmark_options),
         )
+        return tuple(
+            replace(base, **dict(zip(self.vary, values, strict=True)), instruction=instruction)
+            for *values, instruction in product(*self.vary.values(), self.instructions)
+        )
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Short name of every setting by its digest: the instruction, and whatever else differs."""
+        return {
+            digest(plan.setting): " · ".join(
+                [str(plan.setting["instruction"]), *(f"{name} {getattr(plan, name)}" for name in self.vary)]
+            )
+            for plan in self.plans
+        }
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -173,6 +199,7 @@ class RunConfig:
             del arguments[name]
         return {
             **arguments,
+            **({"vary": {k: list(v) for k, v in self.vary.items()}} if self.vary else {}),
             "instructions": list(self.instructions),
             "model": self.model,
             "model_args": {k: "***" if _SECRET.search(k) else v for k, v in sorted(self.model_args.items())},
@@ -256,8 +283,7 @@ def check_folder(config: RunConfig) -> None:
     except (ValueError, KeyError, TypeError) as e:
         raise InputError(file, "cannot be read as a run's facts", "Choose a new --out.") from e
     here = config.facts["identity"]
-    if there != here:
-        differ = [k for k in {**there, **here} if there.get(k) != here.get(k)]
+    if differ := [k for k in {**there, **here} if there.get(k) != here.get(k)]:
         names = {"versions": "prompts or tasks"}
         told = "; ".join(
             f"{names.get(k, k)}: {there.get(k)!r} there, {here.get(k)!r} now" for k in sorted(differ)

@@ -1,4 +1,4 @@
-"""`abilene run`: all instructions of a setting in one resumable run, and its record."""
+"""`abilene run`: several settings in one resumable run, and its record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.client import use_fast_client
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
 from abilene.evals.logs import read_eval
-from abilene.evals.plan import Plan, agent_role, by_agent
+from abilene.evals.plan import Plan, agent_role, by_agent, digest
 from abilene.evals.progress import bar
 from abilene.evals.reasoning import reasoning_config
 from abilene.evals.session import Budget, Session, environment, watching
@@ -52,11 +52,12 @@ class RunResult:
     record : Path
         All rows, schema v1.
     logs : tuple of Path
-        Inspect logs, one per instruction.
+        Inspect logs, one per setting.
     loaded : Loaded
         The same rows, with what was noticed.
     finished : dict
-        (finished, expected) discussions by instruction.
+        (finished, expected) discussions by setting, named by its instruction and whatever else differs
+        (`RunConfig.names`).
     calls : int
         Calls of this process; replies from the run's own cache count too.
     spent : tuple of (float, int), optional
@@ -107,9 +108,10 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
 
     Notes
     -----
-    Instructions run one after the other over one cache, which lives in the run's folder: round 0 carries no
-    instruction, so that all instructions share its answers, and a run that was killed asks no finished call
-    again. Within an instruction several discussions run at a time, so few that they finish one by one.
+    Settings run one after the other over one cache, which lives in the run's folder: what two settings ask alike is
+    asked once. Round 0 carries no instruction and no intervention, so that they all share its answers, a deeper
+    discussion goes on where a shorter one ended, and a run that was killed asks no finished call again. Within a
+    setting several discussions run at a time, so few that they finish one by one.
     """
     plans = config.plans
     for plan in plans:
@@ -251,15 +253,18 @@ def _lean() -> Iterator[None]:
 def _collect(
     config: RunConfig, plans: tuple[Plan, ...], model: Model, session: Session, logs: list[EvalLog]
 ) -> RunResult:
-    finished = {plan.instruction: (0, len(plan.items)) for plan in plans}
+    names = config.names
+    finished = {names[digest(plan.setting)]: (0, len(plan.items)) for plan in plans}
+    seen: set[str] = set()
     facts: dict[str, Any] = {}
     paths, parts = [], []
     for path, part in _read_logs(config.folder, logs):
         told: dict[str, Any] = dict(part.metadata[str(path)])
-        instruction: str = told["setting"]["instruction"]
-        if instruction in (f["setting"]["instruction"] for f in facts.values()):
+        key = digest(told["setting"])
+        if key in seen:
             continue  # what an interrupted start left behind
-        finished[instruction] = (told["finished"], told["expected"])
+        seen.add(key)
+        finished[names[key]] = (told["finished"], told["expected"])
         facts[path.name] = told
         paths.append(path)
         parts.append(part)
@@ -297,7 +302,7 @@ def _collect(
 
 
 def _read_logs(out: Path, logs: list[EvalLog]) -> Iterator[tuple[Path, Loaded]]:
-    """Logs of this start, then those of an instruction that was interrupted before its end, latest first."""
+    """Logs of this start, then those of a setting that was interrupted before its end, latest first."""
     paths = [Path(log.location.removeprefix("file://")) for log in logs]
     for path in paths:
         yield path, read_eval(path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from abilene.errors import UsageError
 from abilene.evals.behavioural import TOKEN
 from abilene.evals.config import RunConfig
-from abilene.evals.plan import Plan
+from abilene.evals.plan import Plan, digest
 from abilene.tasks import Task
 from abilene.team.behavioural import BehaviouralAgent
 from abilene.team.call import Call, Completion
@@ -56,21 +56,19 @@ class _Tally:
 
 
 def forecast(config: RunConfig) -> Forecast:
-    """Rehearse some discussions of every instruction with simulated agents, in process, and count.
+    """Rehearse some discussions of every setting with simulated agents, in process, and count.
 
-    Round 0 is shared by all instructions, so it is counted once.
+    What two settings ask alike is asked once (`abilene.evals.drive.run`), so it is counted once: round 0, and whatever
+    else a deeper discussion or another arm shares with one before it.
 
     Raises
     ------
     UsageError, InputError
         Whatever is wrong with the configuration.
     """
-    total = _Tally()
-    for i, plan in enumerate(config.plans):
-        first, later = _rehearse(plan)
-        total.add(later)
-        if i == 0:
-            total.add(first)
+    total, asked = _Tally(), set[str]()
+    for plan in config.plans:
+        total.add(_rehearse(plan, asked))
     read, written = round(total.read / TOKEN), round(total.written / TOKEN)
     try:
         price = config.known_price(config.model)
@@ -87,31 +85,29 @@ def forecast(config: RunConfig) -> Forecast:
     )
 
 
-def _rehearse(plan: Plan) -> tuple[_Tally, _Tally]:
-    """Totals of round 0 and of the discussion, over all tasks of a plan."""
-    first, later = _Tally(), _Tally()
+def _rehearse(plan: Plan, asked: set[str]) -> _Tally:
+    """What all tasks of a plan add to the calls in `asked`, which grows by those of the rehearsed tasks."""
+    total = _Tally()
     by_size: dict[int, list[Task]] = {}
     for task in plan.items:
         by_size.setdefault(task.team_size, []).append(task)
     for tasks in by_size.values():
         step = max(1, len(tasks) // SAMPLE)
         chosen = tasks[::step]
-        weight = len(tasks) / len(chosen)
         for task in chosen:
-            a, b = asyncio.run(_hold(plan, task))
-            first.add(a, weight)
-            later.add(b, weight)
-    return first, later
+            total.add(asyncio.run(_hold(plan, task, asked)), len(tasks) / len(chosen))
+    return total
 
 
-async def _hold(plan: Plan, task: Task) -> tuple[_Tally, _Tally]:
-    agent = BehaviouralAgent()
-    parts = _Tally(), _Tally()
+async def _hold(plan: Plan, task: Task, asked: set[str]) -> _Tally:
+    agent, tally = BehaviouralAgent(), _Tally()
 
     async def ask(call: Call) -> Completion:
         reply = agent.reply(call.system, call.user, call.metadata)
-        tally = parts[0 if call.round == 0 else 1]
-        tally.add(_Tally(1, len(call.system) + len(call.user), len(reply)))
+        key = digest([call.system, call.user, dict(call.metadata)])
+        if key not in asked:
+            asked.add(key)
+            tally.add(_Tally(1, len(call.system) + len(call.user), len(reply)))
         return Completion(reply)
 
     if plan.open:
@@ -119,4 +115,4 @@ async def _hold(plan: Plan, task: Task) -> tuple[_Tally, _Tally]:
         await discuss_openly(task, ask, plan.protocol, depth=plan.rounds)
     else:
         await discuss(task, ask, plan.protocol)
-    return parts
+    return tally

@@ -21,6 +21,8 @@ from abilene.team.topology import Topology
 
 #: How discussions are held.
 PROTOCOLS = ("structured", "open")
+#: T of the structured protocol where nobody says otherwise; any other depth names its setting.
+ROUNDS = 3
 REASONING = ("on", "off", "low", "medium", "high")
 
 
@@ -41,6 +43,9 @@ class Plan:
         discussion between two votes, see `abilene.team.open_discussion`).
     informed : list of int, optional
         Levels of n_inf, where the benchmark has them; left out: the benchmark's own.
+    benchmark_options : mapping, optional
+        Further options of the benchmark's source by name, such as ``findings`` and ``options`` of medeinst; see
+        `abilene.tasks.Benchmark.variant`. They name the setting.
     early_stop : bool
         Only in open discussions: end when all agents vote alike.
     rounds : int
@@ -80,7 +85,7 @@ class Plan:
     benchmark: str
     instruction: str = "B"
     team_size: int | None = None
-    rounds: int = 3
+    rounds: int = ROUNDS
     tasks: int | None = None
     seed: int = 0
     topology: str = "complete"
@@ -96,6 +101,7 @@ class Plan:
     protocol_name: str = "structured"
     early_stop: bool = False
     informed: list[int] | None = None
+    benchmark_options: Mapping[str, Any] | None = None
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -150,6 +156,8 @@ class Plan:
     def items(self) -> tuple[Task, ...]:
         """The tasks; each has passed its benchmark's own check and fits the topology."""
         source = benchmark(self.benchmark)
+        further = dict(self.benchmark_options or {})
+        source.check_variant(further)
         made = source.make(
             data=self.data,
             informed=self.informed,
@@ -157,6 +165,7 @@ class Plan:
             seed=self.seed,
             tasks=self.tasks,
             team_size=self.team_size,
+            **further,
         )
         for task in made:
             if faults := source.check(task):
@@ -198,6 +207,9 @@ class Plan:
     def _label(self) -> str | None:
         """What else tells this setting apart."""
         label = [f"{self.condition} profile"] if self.condition != "hidden" else []
+        label += [f"{name}={value}" for name, value in sorted((self.benchmark_options or {}).items())]
+        if not self.open and self.rounds != ROUNDS:
+            label.append(f"{self.rounds} rounds")
         if self.open:
             stop = ", stopping early" if self.early_stop else ""
             label.append(f"open discussion of {self.rounds} rounds{stop}")

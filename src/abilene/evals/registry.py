@@ -46,6 +46,7 @@ def hidden_profile(
     protocol_name: str = "structured",
     early_stop: bool = False,
     informed: list[int] | None = None,
+    benchmark_options: dict[str, Any] | None = None,
 ) -> InspectTask:
     """Two candidates; only the pooled notes favor the stronger.
 
@@ -74,6 +75,7 @@ def hiddenbench(
     protocol_name: str = "structured",
     early_stop: bool = False,
     informed: list[int] | None = None,
+    benchmark_options: dict[str, Any] | None = None,
 ) -> InspectTask:
     """The published HiddenBench tasks, from a file or the hub.
 
@@ -102,6 +104,7 @@ def musique(
     protocol_name: str = "structured",
     early_stop: bool = False,
     informed: list[int] | None = None,
+    benchmark_options: dict[str, Any] | None = None,
 ) -> InspectTask:
     """MuSiQue questions of several steps, each step known to another agent; free-text answers.
 
@@ -130,6 +133,7 @@ def medeinst(
     protocol_name: str = "structured",
     early_stop: bool = False,
     informed: list[int] | None = None,
+    benchmark_options: dict[str, Any] | None = None,
 ) -> InspectTask:
     """MedEinst case pairs: one finding, held by some, turns the diagnosis.
 

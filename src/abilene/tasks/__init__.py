@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,9 @@ from abilene.tasks.evidence import CONDITIONS, check_full, favored, full_profile
 from abilene.tasks.files import file_digest
 from abilene.tasks.hub import HIDDENBENCH, MEDEINST, MUSIQUE, HubFile
 from abilene.tasks.task import Note, Task
+
+#: Options that have a place of their own in a plan.
+_COMMON = ("seed", "tasks", "team_size", "informed", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,35 @@ class Benchmark:
     needs_data: bool
     prompts: str
     hub: HubFile | None = None
+
+    @property
+    def variant(self) -> dict[str, int]:
+        """Further options of the source and their defaults: what makes a variant of the benchmark.
+
+        Examples
+        --------
+        >>> BENCHMARKS["medeinst"].variant
+        {'per_level': 30, 'findings': 1, 'options': 5}
+        """
+        known = inspect.signature(self.source).parameters.values()
+        return {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY and p.name not in _COMMON}
+
+    def check_variant(self, values: Mapping[str, object]) -> None:
+        """Check options that make a variant.
+
+        Raises
+        ------
+        UsageError
+            An option that this benchmark does not have, or one that is no whole number.
+        """
+        for name, value in values.items():
+            if name not in self.variant:
+                has = ", ".join(f"{k} ({v})" for k, v in self.variant.items()) or "none"
+                raise UsageError(
+                    f"{self.name} has no option {name!r}. Its options, with their defaults: {has}."
+                )
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise UsageError(f"{self.name}, option {name}: it must be a whole number, found {value!r}.")
 
     def check(self, task: Task) -> list[str]:
         """Faults of one task, in words; empty if it is sound, in either condition."""
@@ -113,7 +145,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         ),
         Benchmark(
             name=hiddenbench.BENCHMARK,
-            description="The 65 published HiddenBench tasks; one clue per agent, teams of 3 or 4.",
+            description="The 65 published HiddenBench tasks; one clue per agent in teams of 3 or 4; any other size.",
             source=hiddenbench.load,
             deal=hiddenbench.check,
             needs_data=True,

@@ -1,9 +1,12 @@
 """HiddenBench as published: a briefing that misleads, and clues that each rule something out.
 
 One JSON file holds the tasks. Texts and options, their order included, are left as they are (most descriptions
-list the options too); the clues are dealt out, one to an agent, so a task's team has as many agents as the task
-has clues. In the published file the answer is the last of three options in 37 of 59 tasks: a model that prefers
-the last option looks better here than it is.
+list the options too); the clues are dealt out, one to an agent, so that by default a task's team has as many agents
+as the task has clues. For group-size curves any other size can be asked for: the clues are then dealt in turn, so
+that all of them are still held, by several agents each in a larger team, several by one agent in a smaller one.
+
+In the published file the answer is the last of three options in 37 of 59 tasks: a model that prefers the last
+option looks better here than it is.
 """
 
 from __future__ import annotations
@@ -45,15 +48,17 @@ def load(
     tasks : int, optional
         Take a random subset of so many tasks. A smaller subset is part of every larger one.
     team_size : int, optional
-        Take only tasks for teams of this size.
+        N >= 2; left out: the number of clues of each task (3 or 4 in the published file). In a team of another
+        size agent i holds clue i mod (number of clues) of the shuffled clues if the team is larger, and a smaller
+        team gets the clues in turn until none is left.
     source : HubFile
         Where on the hub the data is.
 
     Returns
     -------
     tuple of Task
-        In the order of the file. Ids are ``hb-<id>``. `design` holds n_agents and the published name; there
-        is no designed accuracy.
+        In the order of the file. Ids are ``hb-<id>``. `design` holds n_agents, n_clues and the published name;
+        there is no designed accuracy.
 
     Raises
     ------
@@ -61,8 +66,10 @@ def load(
         The file or an entry cannot be used: the message names the entry, the field, what was found and what
         to do.
     UsageError
-        `tasks` or `team_size` ask for what the file does not hold.
+        `tasks` asks for what the file does not hold, or a team of fewer than 2 agents.
     """
+    if team_size is not None and team_size < 2:
+        raise UsageError(f"team size {team_size}: a discussion needs at least 2 agents.")
     path = local_or_hub(path, source)
     raw = read_json(path, _WHAT)
     if not isinstance(raw, list):
@@ -71,21 +78,13 @@ def load(
         raise InputError(path, "the list is empty", f"Give {_WHAT}.")
     found: dict[str, Task] = {}
     for i, entry in enumerate(raw):
-        task = _task(path, i, entry, seed)
+        task = _task(path, i, entry, seed, team_size)
         if task.id in found:
             raise InputError(
                 path, f"entry {i + 1} repeats the id {entry['id']!r}", "Ids must be unique.", field="id"
             )
         found[task.id] = task
     kept = list(found.values())
-    if team_size is not None:
-        sizes = sorted({task.team_size for task in kept})
-        kept = [task for task in kept if task.team_size == team_size]
-        if not kept:
-            raise UsageError(
-                f"team size {team_size}: {path} has tasks for teams of {' and '.join(map(str, sizes))} only, "
-                "because each clue goes to one agent. Choose one of these, or leave the team size out."
-            )
     if tasks is not None:
         if not 1 <= tasks <= len(kept):
             raise UsageError(
@@ -97,7 +96,7 @@ def load(
     return tuple(kept)
 
 
-def _task(path: str | Path, i: int, entry: object, seed: int) -> Task:
+def _task(path: str | Path, i: int, entry: object, seed: int, team_size: int | None) -> Task:
     place = f"entry {i + 1}"
     if not isinstance(entry, dict):
         raise InputError(
@@ -125,6 +124,7 @@ def _task(path: str | Path, i: int, entry: object, seed: int) -> Task:
         )
     clues = lists["hidden_information"]
     order = child_rng(seed, BENCHMARK, "clues", key).permutation(len(clues))
+    n = team_size or len(clues)
     return Task(
         id=f"hb-{key}",
         benchmark=BENCHMARK,
@@ -132,9 +132,16 @@ def _task(path: str | Path, i: int, entry: object, seed: int) -> Task:
         options=tuple(options),
         answer=answer,
         shared=tuple(Note(text) for text in lists["shared_information"]),
-        private=tuple((Note(clues[k]),) for k in order),
-        design={"n_agents": len(clues), "name": entry["name"]},
+        private=tuple(tuple(Note(clues[k]) for k in hand) for hand in _hands(list(order), n)),
+        design={"n_agents": n, "n_clues": len(clues), "name": entry["name"]},
     )
+
+
+def _hands(clues: list[int], n: int) -> list[list[int]]:
+    """Which clues each of n agents holds: each clue at least once, hands as even as can be."""
+    if n >= len(clues):
+        return [[clues[i % len(clues)]] for i in range(n)]
+    return [clues[i::n] for i in range(n)]
 
 
 def _id(path: str | Path, place: str, entry: Mapping[str, object]) -> str:
@@ -186,12 +193,24 @@ def check(task: Task) -> list[str]:
         faults.append(
             f"{task.id}: {task.team_size} agents, and the design says {task.design.get('n_agents')!r}"
         )
+    n, held = task.team_size, Counter(note.text for own in task.private for note in own)
+    clues = task.design.get("n_clues")
+    if clues != len(held):
+        faults.append(f"{task.id}: {len(held)} different clues are held, and the design says {clues!r}")
+    least, most = (1, 1) if n >= len(held) else (len(held) // n, -(-len(held) // n))
+    wanted = str(least) if least == most else f"{least} or {most}"
     faults += [
-        f"{task.id}: agent {i} holds {len(own)} clues instead of 1"
+        f"{task.id}: agent {i} holds {len(own)} clues instead of {wanted}"
         for i, own in enumerate(task.private)
-        if len(own) != 1
+        if not least <= len(own) <= most
     ]
-    texts = Counter(note.text for note in (*task.shared, *(n for own in task.private for n in own)))
-    faults += [f"{task.id}: {text!r} occurs {n} times" for text, n in texts.items() if n > 1]
-    faults += [f"{task.id}: an empty note" for text in texts if not text.strip()]
+    holders = max(1, -(-n // max(1, len(held))))
+    faults += [f"{task.id}: {text!r} is held {k} times" for text, k in held.items() if k > holders]
+    shared = Counter(note.text for note in task.shared)
+    faults += [
+        f"{task.id}: {text!r} occurs {shared[text] + held[text]} times"
+        for text in shared
+        if shared[text] + held[text] > 1
+    ]
+    faults += [f"{task.id}: an empty note" for text in (*shared, *held) if not text.strip()]
     return faults
