@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abilene.analysis import conditions as module
-from abilene.analysis.conditions import conditions
+from abilene.analysis.conditions import conditions, conditions_by_setting
 from abilene.analysis.estimate import estimate
 from abilene.analysis.gain import paired_score, wilson
 from abilene.errors import UsageError
@@ -54,6 +54,10 @@ def record(given, **setting):
     return frame(rows, {**SETTING, **setting})
 
 
+def full_record(given, **setting):
+    return record(given, **{"setting": "full profile", **setting})
+
+
 # By hand --------------------------------------------------------------------------------------------------
 
 HIDDEN = {
@@ -66,7 +70,7 @@ FULL = {("a", 1): ["xxx"], ("b", 1): ["xxy"], ("c", 1): ["xyy"], ("d", 1): ["xxx
 
 
 def test_by_hand():
-    found = conditions(record(FULL), record(HIDDEN))
+    found = conditions(full_record(FULL), record(HIDDEN))
     average, majority = found.average, found.majority
     assert average.full.mean == pytest.approx((1 + 2 / 3 + 1 / 3 + 1) / 4)
     assert average.before.mean == pytest.approx((1 / 3 + 1 / 3 + 0 + 1) / 4)
@@ -116,7 +120,7 @@ def test_several_discussions_of_a_task_are_one_unit_and_are_paired_by_epoch():
         ("b", 2): ["yyx", "yyx"],
     }
     full = {("a", 1): ["xxx"], ("a", 2): ["xxx"], ("a", 3): ["yyy"], ("b", 1): ["yyx"]}
-    found = conditions(record(full), record(hidden))
+    found = conditions(full_record(full), record(hidden))
     assert (found.majority.gain.mean, found.majority.gain.n, found.majority.gain.tasks) == (0.25, 4, 2)
     # Gap by task: a: 1/2 - 2/3, b: 0 - 0.
     assert found.majority.gap.mean == pytest.approx((1 / 2 - 2 / 3) / 2)
@@ -160,7 +164,7 @@ def by_task(scores):
 @settings(max_examples=60, deadline=None)
 @given(hidden=discussions, full=discussions)
 def test_against_brute_force(hidden, full):
-    found = conditions(record(full), record(hidden), bootstraps=50)
+    found = conditions(full_record(full), record(hidden), bootstraps=50)
     ends, ceiling = [brute(hidden, t) for t in (0, 1)], brute(full, 0)
     for name in ("average", "majority"):
         out = getattr(found, name)
@@ -224,7 +228,7 @@ def test_the_majority_gain_is_that_of_estimate(epochs):
 def test_intervals_are_those_of_the_normal_law_for_many_tasks():
     hidden = random_hidden(400, 2)
     found = conditions(
-        record({k: [a[1]] for k, a in random_hidden(400, 3, after=0.9).items()}),
+        full_record({k: [a[1]] for k, a in random_hidden(400, 3, after=0.9).items()}),
         record(hidden),
         bootstraps=4000,
     )
@@ -261,7 +265,7 @@ def test_intervals_cover():
             p = (0.1, 0.5, 0.7) if e else (0.05, 0.2, 0.6)
             a, b, c = ("".join("x" if rng.random() < q else "y" for _ in range(3)) for q in p)
             hidden[f"t{k}", 1], full[f"t{k}", 1] = [a, b], [c]
-        found = conditions(record(full), record(hidden), bootstraps=400)
+        found = conditions(full_record(full), record(hidden), bootstraps=400)
         for name, value, truth in (("gain", found.average.gain, 0.275), ("gap", found.average.gap, -0.3)):
             hit[name] += value.lower <= truth <= value.upper
             hit[f"narrow {name}"] += abs(truth - value.mean) <= (value.upper - value.lower) / 3
@@ -279,7 +283,7 @@ def test_without_a_full_profile_there_is_no_ceiling():
         assert (scoring.full.mean, scoring.gap.mean, scoring.gap.p_value) == (None, None, None)
         assert scoring.gap.reason == "no record of the full profile"
     assert "full" not in found.missing
-    assert found.average.gain == conditions(record(FULL), record(HIDDEN)).average.gain
+    assert found.average.gain == conditions(full_record(FULL), record(HIDDEN)).average.gain
 
 
 def test_one_task_has_no_interval():
@@ -291,7 +295,7 @@ def test_one_task_has_no_interval():
 
 def test_where_all_tasks_are_alike_the_interval_is_no_point():
     hidden = {(f"t{k}", 1): ["yyy", "yyx"] for k in range(20)}
-    found = conditions(record({k: ["xxx"] for k in hidden}), record(hidden))
+    found = conditions(full_record({k: ["xxx"] for k in hidden}), record(hidden))
     assert (found.average.full.lower, found.average.full.upper) == wilson(20, 20)
     # A third of 20 tasks lies between 6 and 7.
     assert (found.average.after.lower, found.average.after.upper) == (wilson(6, 20)[0], wilson(7, 20)[1])
@@ -311,17 +315,18 @@ def test_round_0_alone_has_no_after():
 def test_later_rounds_of_the_full_profile_do_not_enter():
     full = {k: [a[0], "yyy"] for k, a in FULL.items()}
     assert (
-        conditions(record(full), record(HIDDEN)).average == conditions(record(FULL), record(HIDDEN)).average
+        conditions(full_record(full), record(HIDDEN)).average
+        == conditions(full_record(FULL), record(HIDDEN)).average
     )
 
 
 def test_tasks_of_one_record_only_and_other_answer_keys_stay_out_of_the_gap():
     full = {**FULL, ("extra", 1): ["yyy"]}
     less = {k: v for k, v in HIDDEN.items() if k[0] != "d"}
-    found = conditions(record(full), record(less))
+    found = conditions(full_record(full), record(less))
     assert found.average.gap.tasks == 3
     assert any(r.startswith("2 tasks are in one of the two records only") for r in found.reasons)
-    other = record(FULL).with_columns(
+    other = full_record(FULL).with_columns(
         pl.when(pl.col("task") == "a").then(pl.lit("y")).otherwise("truth").alias("truth")
     )
     found = conditions(other, record(HIDDEN))
@@ -347,13 +352,104 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(UsageError, match="holds none"):
         conditions(None, two.clear())
     with pytest.raises(UsageError, match="model 'other'"):
-        conditions(record(FULL, model="other"), record(HIDDEN))
-    conditions(record(FULL, instruction="A", setting="full profile"), record(HIDDEN, instruction="C"))
+        conditions(full_record(FULL, model="other"), record(HIDDEN))
+    conditions(full_record(FULL, instruction="A"), record(HIDDEN, instruction="C"))
+
+
+@pytest.mark.parametrize(
+    ("full", "hidden", "told"),
+    [
+        (None, "open discussion of 2 rounds", "F was run with --condition hidden; --full needs"),
+        ("2 rounds", "full profile", "The two are swapped: H was run with --condition full, and F"),
+        ("full profile", "c=0.3; full profile", "H was run with --condition full; HIDDEN needs"),
+        ("full profiles", None, "F was run with --condition hidden"),
+    ],
+)
+def test_a_run_of_the_other_condition_is_refused(full, hidden, told):
+    with pytest.raises(UsageError) as caught:
+        conditions(record(FULL, setting=full), record(HIDDEN, setting=hidden), names=("F", "H"))
+    assert str(caught.value).startswith(told) and "\n" not in str(caught.value)
+
+
+def test_a_full_profile_without_a_ceiling_is_refused_too():
+    with pytest.raises(UsageError, match="HIDDEN needs a run with --condition hidden"):
+        conditions(None, full_record(HIDDEN))
+
+
+RATES = "c=0.3 a=0.5 rho=1 r=0.8"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [RATES, f"{RATES}; 2 rounds", f"{RATES}; open discussion of 15 rounds",
+     f"{RATES}; open discussion of 4 rounds, stopping early"],
+)  # fmt: skip
+def test_how_discussions_go_on_is_no_difference_and_simulated_rates_are(hidden):
+    at_0 = "full profile; open discussion of 0 rounds"
+    found = conditions(full_record(FULL, setting=f"{RATES}; {at_0}"), record(HIDDEN, setting=hidden))
+    assert found.average.gap == conditions(full_record(FULL), record(HIDDEN)).average.gap
+    for other in (f"{RATES} oracle; {at_0}", f"c=0.5 a=0.5 rho=1 r=0.8; {at_0}", at_0):
+        with pytest.raises(UsageError, match=r"Only the same agents on the same benchmark .* same -M"):
+            conditions(full_record(FULL, setting=other), record(HIDDEN, setting=hidden))
+
+
+def test_another_subset_of_tasks_is_compared_where_all_tasks_can_be_paired():
+    three = {k: v for k, v in HIDDEN.items() if k[0] in "ab"}
+    four = {(t, 1): [a + "x" for a in v] for (t, _), v in HIDDEN.items() if t in "cd"}
+    full_three = {k: v for k, v in FULL.items() if k[0] in "ab"}
+    full_four = {("c", 1): ["xyyx"], ("d", 1): ["xxxx"]}
+    both = full_record({**full_three, **full_four}, team="N=3,4")
+    found = conditions(both, record(four, team="N=4"))
+    assert found.average.gap.tasks == 2
+    with pytest.raises(
+        UsageError, match=r"2 of 4 tasks of H are not in F, such as 'a'\. Run both with the same"
+    ):
+        conditions(
+            full_record(full_four, team="N=4"), record({**three, **four}, team="N=3,4"), names=("F", "H")
+        )
+    # Teams of other sizes for the same tasks are not the same agents.
+    with pytest.raises(UsageError, match=r"'a' has a team of 3 .* and of 4 .*same --team-size"):
+        conditions(full_record({k: [v[0] + "x"] for k, v in FULL.items()}, team="N=4"), record(HIDDEN))
+    with pytest.raises(UsageError, match="team 'N=3, personas 1a'"):
+        conditions(full_record(FULL, team="N=3, personas 1a"), record(HIDDEN))
+
+
+# Several settings -------------------------------------------------------------------------------------------
+
+
+def test_every_setting_of_a_sweep_is_compared_as_if_it_were_alone():
+    other = {k: [v[0], "xxx"] for k, v in HIDDEN.items()}
+    parts = [record(HIDDEN, setting="1 rounds"), record(other, setting="2 rounds")]
+    alone = tuple(conditions(full_record(FULL), part) for part in parts)
+    assert conditions_by_setting(full_record(FULL), pl.concat(parts[::-1])) == alone
+    assert [c.majority.after.mean for c in alone] == [0.5, 1.0]
+    # A full run that was swept as well: round 0 is the same.
+    swept = pl.concat([full_record(FULL), full_record(FULL, setting="full profile; 2 rounds")])
+    assert conditions_by_setting(swept, pl.concat(parts)) == alone
+    assert [c.average.gap.mean for c in conditions_by_setting(None, pl.concat(parts))] == [None, None]
+
+
+def test_each_team_size_has_its_own_ceiling():
+    wide = {k: [a + "y" for a in v] for k, v in HIDDEN.items()}
+    full_wide = {k: [v[0] + "y"] for k, v in FULL.items()}
+    full = pl.concat([full_record(FULL), full_record(full_wide, team="N=4")])
+    small, large = conditions_by_setting(full, pl.concat([record(HIDDEN), record(wide, team="N=4")]))
+    assert small == conditions(full_record(FULL), record(HIDDEN))
+    assert large == conditions(full_record(full_wide, team="N=4"), record(wide, team="N=4"))
+    assert small.average.full != large.average.full
+
+
+def test_several_ceilings_that_differ_are_refused():
+    other = full_record({k: ["yyy"] for k in FULL}, instruction="C")
+    with pytest.raises(UsageError, match="holds 2 settings of these agents, with different"):
+        conditions(pl.concat([full_record(FULL), other]), record(HIDDEN))
+    with pytest.raises(UsageError, match="holds no rows"):
+        conditions(full_record(FULL).clear(), record(HIDDEN))
 
 
 def test_json_holds_no_nan_and_says_why():
     for found in (
-        conditions(record(FULL), record(HIDDEN)),
+        conditions(full_record(FULL), record(HIDDEN)),
         conditions(None, record({("a", 1): ["---", "---"]})),
     ):
         out = json.loads(json.dumps(found.to_json(), allow_nan=False))
@@ -365,7 +461,9 @@ def test_json_holds_no_nan_and_says_why():
 
 def test_the_result_depends_on_the_seed_alone():
     shuffled = record(HIDDEN).sample(fraction=1.0, shuffle=True, seed=1)
-    assert conditions(record(FULL), shuffled, seed=2) == conditions(record(FULL), record(HIDDEN), seed=2)
+    assert conditions(full_record(FULL), shuffled, seed=2) == conditions(
+        full_record(FULL), record(HIDDEN), seed=2
+    )
 
 
 def test_large_teams_with_gaps_stay_exact_enough():
@@ -401,7 +499,9 @@ def test_real_tasks_with_simulated_agents(way):
                 rows += await one
             return rows
 
-        return frame(asyncio.run(every()), {"benchmark": "hiddenbench", "model": "behavioural/agent"})
+        label = "full profile" if condition == "full" else None
+        parts = {"benchmark": "hiddenbench", "model": "behavioural/agent", "setting": label}
+        return frame(asyncio.run(every()), parts)
 
     found = conditions(hold(0.8, "full", depth=0), hold(0.1, "hidden", depth=3))
     assert found.simulated

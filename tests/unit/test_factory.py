@@ -381,6 +381,104 @@ async def test_a_file_that_is_no_journal_is_left_alone(tmp_path, content):
     assert (tmp_path / "journal.jsonl").read_text() == content
 
 
+def snapshot(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["tasks.json", "rejected.jsonl", "notes.txt"])
+@pytest.mark.parametrize("journal", [None, b"", b'{"kind":"iden'])
+async def test_files_that_no_journal_accounts_for_are_left_alone(tmp_path, name, journal):
+    (tmp_path / name).write_text("mine")
+    if journal is not None:
+        (tmp_path / "journal.jsonl").write_bytes(journal)
+    before = snapshot(tmp_path)
+    script = Scripted(["good"])
+    with pytest.raises(InputError, match=rf"holds {name} and no journal.*Choose a new --out\.") as caught:
+        await make(script, tmp_path)
+    assert caught.value.path == str(tmp_path)
+    assert snapshot(tmp_path) == before and not script.generated
+
+
+@pytest.mark.parametrize("journal", [None, b"", b'{"kind":"iden'])
+async def test_a_folder_of_a_factory_killed_at_once_is_used(tmp_path, journal):
+    (tmp_path / ".DS_Store").write_text("")
+    if journal is not None:
+        (tmp_path / "journal.jsonl").write_bytes(journal)
+    assert len((await make(Scripted(["good"]), tmp_path)).of("kept")) == 1
+
+
+async def test_a_file_in_place_of_the_folder_is_told(tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(InputError, match="cannot be used as a folder"):
+        await make(Scripted(["good"]), tmp_path / "out")
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("numbers", [{"candidates": 1}, {"keep": 1}, {"candidates": 3, "keep": 2}])
+async def test_smaller_numbers_lose_nothing_and_send_nothing(tmp_path, numbers):
+    whole = await make(Scripted(STEADY), tmp_path)
+    before = snapshot(tmp_path)
+    script = Scripted(STEADY)
+    made = await make(script, tmp_path, **numbers)
+    assert (made.calls, script.generated, script.answered) == (0, [], [])
+    assert (made.outcomes, made.untried) == (whole.outcomes, ())
+    assert snapshot(tmp_path) == before
+    # Other bounds judge all of them anew, those beyond the numbers too.
+    strict = await make(Scripted(STEADY), tmp_path, Filter(full=1.0, hidden=0.0), **numbers)
+    assert len(strict.outcomes) == len(STEADY) and strict.calls == 0
+
+
+async def test_candidates_that_smaller_numbers_leave_undecided_are_named(tmp_path):
+    kinds = ["good", "hard", "good", "prose"]
+    await make(Scripted(kinds), tmp_path, Filter(trials=5))
+    before = snapshot(tmp_path)
+    script = Scripted(kinds)
+    made = await make(script, tmp_path, Filter(trials=10), candidates=1)
+    recipe = script.recipe()
+    prose = {k for k in range(1, 5) if ":prose>" in recipe.prompt(k)}
+    # Only candidate 1 may be tried further; a reply that cannot be read needs no trial.
+    assert len(script.answered) == made.calls == (0 if 1 in prose else 10)
+    assert set(made.untried) == {2, 3, 4} - prose
+    assert {o.number for o in made.outcomes} == {1} | prose
+    again = await make(Scripted(kinds), tmp_path, Filter(trials=5))
+    assert again.calls == 0 and again.untried == ()
+    now = snapshot(tmp_path)
+    assert {n: now[n] for n in ("tasks.json", "rejected.jsonl")} == {
+        n: before[n] for n in ("tasks.json", "rejected.jsonl")
+    }
+
+
+async def test_giving_up_keeps_what_was_decided(tmp_path):
+    kinds = ["good"] * 7
+    await make(Scripted(kinds), tmp_path, Filter(trials=5))
+
+    class Down(Scripted):
+        async def answer(self, system, user):
+            raise TimeoutError("no reply")
+
+    script = Down(["good"] * 7)
+    made = await make(script, tmp_path, Filter(trials=6))
+    assert made.stopped and len(made.of("open")) == 5 and set(made.untried) == {6, 7}
+    made = await make(Scripted(kinds), tmp_path, Filter(trials=5))
+    assert made.calls == 0 and len(made.of("kept")) == 7
+
+
+async def test_the_files_stay_whole_until_everything_is_judged_again(tmp_path):
+    kinds = ["good"] * 6
+    await make(Scripted(kinds), tmp_path, Filter(trials=5))
+    before = files(tmp_path)
+    seen = []
+
+    class Watching(Scripted):
+        async def answer(self, system, user):
+            seen.append(files(tmp_path) == before)
+            return await super().answer(system, user)
+
+    await make(Watching(kinds), tmp_path, Filter(trials=10))
+    assert len(seen) == 60 and all(seen)
+    assert files(tmp_path) != before
+
+
 async def test_two_processes_do_not_share_a_folder(tmp_path):
     from abilene.tasks.journal import Journal
 
@@ -458,6 +556,17 @@ def test_a_file_is_checked_as_a_whole(tmp_path):
     assert [p.code for p in check_file(write(path, candidate(1)), clues=3)[0].problems] == ["clue_count"]
 
 
+@pytest.mark.parametrize("key", ["a\nb", "a/b", "a\\b", "\ud800", "", True, None, "2", "02", ...])
+def test_ids_are_checked_as_the_loader_checks_them(tmp_path, key):
+    entry = {k: v for k, v in {**candidate(1).to_entry(1), "id": key}.items() if v is not ...}
+    path = write(tmp_path / "t.json", candidate(3), candidate(2), entry)
+    last = check_file(path)[-1]
+    assert (last.key, [p.field for p in last.problems]) == ("entry 3", ["id"])
+    with pytest.raises(InputError) as caught:
+        hiddenbench.load(path)
+    assert caught.value.field == "id"
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", "nonsense"])
 def test_a_file_without_tasks_is_an_input_error(tmp_path, content):
     (tmp_path / "t.json").write_text(content)
@@ -484,3 +593,10 @@ async def test_a_hand_written_file_is_tried_and_an_edited_task_is_tried_anew(tmp
     assert len(script.answered) == 80
     await try_tasks(check_file(path), Filter(), script.answer)  # without a folder nothing is kept
     assert len(script.answered) == 140
+
+
+def test_the_example_file_of_the_docs_is_sound(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "make-tasks.md").read_text("utf-8")
+    (tmp_path / "t.json").write_text(page.split("```json\n")[1].split("```")[0], "utf-8")
+    assert [(e.key, e.problems) for e in check_file(tmp_path / "t.json")] == [("01", ())]
+    assert [t.id for t in hiddenbench.load(tmp_path / "t.json")] == ["hb-01"]

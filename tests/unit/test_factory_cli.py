@@ -3,12 +3,14 @@
 import json
 
 import pytest
+from _data import data_file
 from _factory import Scripted, candidate
 from typer.testing import CliRunner
 
 from abilene.cli.tasks import app
-from abilene.errors import UsageError
-from abilene.tasks import hiddenbench
+from abilene.errors import InputError, UsageError
+from abilene.tasks import hiddenbench, medeinst
+from abilene.tasks.ddxplus import from_ddxplus
 
 
 @pytest.fixture
@@ -82,6 +84,58 @@ def test_make_ends_with_1_where_calls_failed(run, template, tmp_path):
     assert "goes on from here" in done.stderr
 
 
+def test_make_names_what_smaller_numbers_leave_undecided(run, template, tmp_path):
+    kinds = ["good"] * 3
+    given = ("make", "--model", "x/y", "--out", tmp_path / "out", "--template", template(kinds))
+    assert run(Scripted(kinds), *given, "--candidates", 3, "--trials", 5).exit_code == 0
+    fewer = run(Scripted(kinds), *given, "--candidates", 1, "--trials", 5)
+    assert fewer.exit_code == 0 and "3 kept" in fewer.stdout and "In neither file" not in fewer.stderr
+    more = run(Scripted(kinds), *given, "--candidates", 1, "--json")
+    assert more.exit_code == 0 and json.loads(more.stdout)["untried"] == [2, 3]
+    assert "candidates 2, 3." in " ".join(more.stderr.split())
+
+
+RELEASE = ("patients_sample300.csv", "release_evidences.json", "release_conditions.json")
+
+
+def test_pairs_writes_what_the_benchmark_reads(run, tmp_path):
+    release = [data_file(f"ddxplus/{name}") for name in RELEASE]
+    path = tmp_path / "my pairs.jsonl"
+    done = run(None, "pairs", *release, "--out", path)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [
+        f"{path}: 81 pairs, 15 of them with a trap that adds exactly one finding",
+        f"Next: abilene run medeinst --data '{path}'",
+    ]
+    assert path.read_text("utf-8").splitlines() == [
+        json.dumps(row, ensure_ascii=False) for row in from_ddxplus(*release)
+    ]
+    assert len(medeinst.load(path, tasks=4)) == 4
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # nothing temporary is left
+    before = path.read_bytes()
+    again = run(None, "pairs", *release, "--out", path)
+    assert isinstance(again.exception, InputError) and "already" in str(again.exception)
+    assert path.read_bytes() == before
+    other = run(
+        None, "pairs", *release, "--out", tmp_path / "new" / "p.jsonl", "--max-difference", 4, "--json"
+    )
+    document = json.loads(other.stdout)
+    rows = from_ddxplus(*release, max_difference=4)
+    assert 0 < document["pairs"] == len(rows) // 2 < 81
+    assert document["path"] == str(tmp_path / "new" / "p.jsonl")
+
+
+def test_pairs_writes_nothing_where_there_is_none(run, tmp_path):
+    release = [data_file(f"ddxplus/{name}") for name in RELEASE]
+    head = release[0].read_text().splitlines()[:2]
+    (tmp_path / "one.csv").write_text("\n".join(head) + "\n")
+    done = run(None, "pairs", tmp_path / "one.csv", *release[1:], "--out", tmp_path / "p.jsonl")
+    assert isinstance(done.exception, InputError) and "--max-difference" in str(done.exception)
+    done = run(None, "pairs", *release, "--out", tmp_path / "p.jsonl", "--max-difference", 0)
+    assert isinstance(done.exception, UsageError)
+    assert not (tmp_path / "p.jsonl").exists()
+
+
 def test_check_without_a_model_is_about_structure_only(run, tmp_path):
     script = Scripted([])
     path = write(tmp_path / "t.json", candidate(1), candidate(2))
@@ -94,6 +148,10 @@ def test_check_without_a_model_is_about_structure_only(run, tmp_path):
     bad = run(script, "check", write(path, candidate(1), candidate(2, answer="Oak")))
     assert bad.exit_code == 1
     assert "01: sound" in bad.stdout and "02: answer: correct_answer: 'Oak'" in bad.stdout
+    assert bad.stdout.splitlines()[-1] == "2 tasks: 1 sound, 1 with faults"
+    assert run(script, "check", write(path, candidate(1))).stdout.splitlines()[-1] == (
+        "1 task: 1 sound, 0 with faults"
+    )
     assert not script.answered
 
 
@@ -106,6 +164,11 @@ def test_check_with_a_model_tries_sound_tasks(run, tmp_path):
     assert [t["executed"] for t in tasks] == ["kept", "rejected", None]
     assert tasks[0]["trials"]["full"]["right"] == 5
     assert len(script.answered) == 20
+    told = run(Scripted(["good", "easy", "good"]), "check", path, "--model", "x/y", "--trials", 5)
+    assert told.stdout.splitlines()[-1] == "3 tasks: 1 sound, 2 with faults"
+    down = Scripted(["down"], fail={"down"})
+    told = run(down, "check", write(path, candidate(1)), "--model", "x/y")
+    assert told.stdout.splitlines()[-1] == "1 task: 0 sound, 0 with faults, 1 open" and told.exit_code == 1
     assert run(script, "check", write(path, candidate(1)), "--model", "x/y").exit_code == 0
 
 

@@ -1,8 +1,16 @@
-"""No test reaches the hub: the client is replaced, and sockets are off anyway."""
+"""No test reaches the hub: the client is replaced, or the hub is a server of the test, and sockets are off anyway."""
 
 import hashlib
+import http.server
+import json
+import os
+import re
+import subprocess
 import sys
+import threading
+import time
 import types
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +118,129 @@ def test_another_source_can_be_named(client):
     client.answer = ConnectionError("offline")
     with pytest.raises(InputError, match="me/mine"):
         musique.load(source=hub.HubFile("me/mine", "q.jsonl", REVISION))
+
+
+# The real client, and a stand-in for the hub -------------------------------------------------------------
+
+BODY = b'{"id": 1}\n{"id": 2}\n'
+#: Asks for each file in turn; the client reads its settings where it is imported, hence a process of its own.
+ASK = """
+import json, sys, time
+from abilene.errors import InputError
+from abilene.tasks.hub import hub_file
+time.sleep = lambda seconds: None  # the client waits 23 s between its attempts, and has no setting for that
+for repo, name, sha256 in json.loads(sys.argv[1]):
+    try:
+        print(json.dumps(["path", str(hub_file(repo, name, sys.argv[2], sha256=sha256))]))
+    except InputError as e:
+        print(json.dumps(["error", str(e)]))
+"""
+
+
+@pytest.fixture
+def stand_in():
+    """A hub with one file, which keeps every request for a file."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self):
+            if not self.path.startswith(
+                "/api/"
+            ):  # the client asks for other things too, and does without them
+                self.server.requests.append((self.command, self.path))
+            there = self.path == f"/datasets/a/b/resolve/{REVISION}/x.jsonl"
+            body = BODY if there else b""
+            self.send_response(200 if there else 404)
+            if there:
+                self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
+            else:
+                missing = "EntryNotFound" if "/a/b/" in self.path else "RepoNotFound"
+                self.send_header("X-Error-Code", missing)
+            self.send_header("X-Repo-Commit", REVISION)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_GET = do_HEAD = answer
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.requests = []
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    server.stop = lambda: (server.shutdown(), server.server_close(), thread.join(10))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def ask(stand_in, tmp_path):
+    """Ask the real client, as a user's process would, for files of the stand-in."""
+    pytest.importorskip("huggingface_hub")
+
+    def call(*wanted, **changes):
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and "proxy" not in k.lower()}
+        env = kept | {
+            "HF_ENDPOINT": f"http://127.0.0.1:{stand_in.server_port}",
+            "HF_HOME": str(tmp_path / "hf"),
+            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", ASK, json.dumps(wanted), REVISION],
+            env=env | changes, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return call
+
+
+FILE = f"/datasets/a/b/resolve/{REVISION}/x.jsonl"
+
+
+def test_the_real_client_downloads_once_and_then_needs_no_hub(ask, stand_in, tmp_path):
+    wanted = ("a/b", "x.jsonl", hashlib.sha256(BODY).hexdigest())
+    [[kind, path]] = ask(wanted)
+    assert kind == "path" and Path(path).read_bytes() == BODY
+    assert Path(path).is_relative_to(tmp_path / "hf")
+    assert stand_in.requests == [("HEAD", FILE), ("GET", FILE)]
+    assert ask(wanted, wanted) == [["path", path]] * 2
+    assert stand_in.requests == [("HEAD", FILE), ("GET", FILE)]
+    stand_in.stop()
+    assert ask(wanted) == [["path", path]]
+
+
+def test_the_real_client_and_another_content(ask, stand_in):
+    [[kind, told]] = ask(("a/b", "x.jsonl", "0" * 64))
+    assert kind == "error" and "x.jsonl" in told and told.count("\n") == 0
+    found = hashlib.sha256(BODY).hexdigest()[:12]
+    assert f"hashes to {found}... instead of 000000000000..." in told and "--data FILE" in told
+    assert stand_in.requests == [("HEAD", FILE), ("GET", FILE)]
+
+
+def test_the_real_client_and_what_is_not_there(ask, stand_in):
+    (_, file), (_, repo) = answers = ask(("a/b", "no.jsonl", None), ("c/d", "x.jsonl", None))
+    assert [kind for kind, _ in answers] == ["error", "error"]
+    assert file.startswith("a/b/no.jsonl at 0123456789ab: cannot be had") and "404" in file
+    assert repo.startswith("c/d/x.jsonl at 0123456789ab: cannot be had") and "RepositoryNotFound" in repo
+    assert all(told.count("\n") == 0 and told.endswith("--data FILE.") for told in (file, repo))
+    assert {command for command, _ in stand_in.requests} == {"HEAD"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"), [({}, "ConnectError: .*refused"), ({"HF_HUB_OFFLINE": "1"}, "OfflineMode")]
+)
+def test_the_real_client_without_a_hub(ask, stand_in, changes, says):
+    stand_in.stop()
+    before = time.monotonic()
+    [[kind, told]] = ask(("a/b", "x.jsonl", None), **changes)
+    assert time.monotonic() - before < 20
+    assert kind == "error" and told.startswith("a/b/x.jsonl at 0123456789ab: cannot be had")
+    assert told.count("\n") == 0 and told.endswith("--data FILE.")
+    assert re.search(says, told), told

@@ -140,8 +140,31 @@ def test_unusable_pairs_are_counted_with_their_reason(file):
     assert sum(left_out.values()) == len(left_out) == 4
     with pytest.warns(UserWarning, match=r"1 tasks instead of 120.*1 have fewer than 11 common findings"):
         medeinst.load(path)
-    with pytest.raises(UsageError, match=r"no usable pair.*fewer than 11 common findings"):
+    with pytest.raises(UsageError, match=r"no usable pair.*fewer than 11 common findings.*fewer agents"):
         medeinst.load(file(*pair(5, common=10)))
+    assert len(medeinst.load(file(*pair(5, common=10)), team_size=2, informed=[0])) == 1  # the hint holds
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pair(2, trap_lines=("- One thing", "- Another thing")),
+        pair(4, control={"ground_truth": "Same"}, trap={"ground_truth": "same "}),
+        pair(1, trap_lines=()),
+        pair(5, common=5),  # too few findings even for two agents
+    ],
+)
+def test_fewer_agents_are_not_advised_where_the_file_is_at_fault(file, rows):
+    path = file(*rows)
+    with pytest.raises(InputError, match=r"no usable pair \(pairs left out: 1 have") as caught:
+        medeinst.load(path)
+    assert "two different diagnoses" in caught.value.hint and "exactly one finding" in caught.value.hint
+    assert "fewer agents" not in str(caught.value)
+    with pytest.raises(InputError):
+        medeinst.load(path, team_size=2, informed=[0])
+    # One pair with room enough makes the advice right again.
+    with pytest.raises(UsageError, match="fewer agents"):
+        medeinst.load(file(*rows, *pair(9, common=10)))
 
 
 def test_resembling_findings_are_never_neutral(file):
@@ -442,6 +465,22 @@ def test_values_are_put_into_words_and_defaults_left_out(tiny):
         "- Where is the pain?\n  - arm\n  - leg\n- How bad is the pain? 4 on a scale up to 10"
         in lists[0]["narrative"]
     )
+
+
+def test_a_patient_of_whom_nothing_is_left_makes_no_pair(tiny, tmp_path):
+    graded = [(30, "F", "Flu", "['E_3_@_4']"), (30, "F", "Gout", "['E_3_@_7', 'E_1']")]
+    coughs = (30, "F", "Flu", "['E_1', 'E_4']")
+    rows = from_ddxplus(*tiny(*graded, coughs))
+    assert [r["case_id"] for r in rows] == ["ddxplus-1-2"] * 2
+    write_rows(rows, tmp_path / "pairs.jsonl")
+    assert len(read_pairs(tmp_path / "pairs.jsonl")[0]) == 1
+
+
+def test_half_a_character_in_the_release_is_told(tiny):
+    paths = tiny((30, "F", "Flu", "['E_1']"))
+    paths[2].write_text(json.dumps({"Flu": {"cond-name-eng": "\ud800"}}))
+    with pytest.raises(InputError, match=r"field 'cond-name-eng': condition 'Flu': found '\\ud800'"):
+        from_ddxplus(*paths)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ An answer that is missing is left out of both and counted apart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil, floor, lcm
@@ -34,7 +35,15 @@ _FINEST = 5040
 SCORINGS = ("average", "majority")
 CONDITIONS = ("full", "before", "after")
 
+#: How errors name the two records.
+NAMES = ("The record of the full profile", "The record of the hidden profile")
+#: Part of a setting's label where every agent holds every note, as `abilene.evals.plan` writes it.
+FULL_PROFILE = "full profile"
+# Parts of the label that say how discussions go on after round 0, the only one of the full profile that is used.
+_HELD = re.compile(r"\d+ rounds|open discussion of \d+ rounds(, stopping early)?")
+
 Floats = NDArray[np.float64]
+Setting = dict[str, str | None]
 Key = tuple[str, int]  # task and epoch
 
 
@@ -149,7 +158,12 @@ class _Votes:
 
 
 def conditions(
-    full: pl.DataFrame | None, hidden: pl.DataFrame, *, seed: int = 0, bootstraps: int = 2000
+    full: pl.DataFrame | None,
+    hidden: pl.DataFrame,
+    *,
+    seed: int = 0,
+    bootstraps: int = 2000,
+    names: tuple[str, str] = NAMES,
 ) -> Conditions:
     """Accuracy in the three conditions, the gain and the gap, by both scorings.
 
@@ -164,6 +178,8 @@ def conditions(
         Root of the resampling.
     bootstraps : int
         Resamplings of the tasks.
+    names : (str, str)
+        How errors name the two, such as their paths.
 
     Returns
     -------
@@ -172,10 +188,14 @@ def conditions(
     Raises
     ------
     UsageError
-        A record holds no setting or several, or the two belong to different benchmarks, models, reasoning or teams.
+        The hidden record holds no setting or several (see `conditions_by_setting`), a record is of the other
+        condition, or the two belong to different benchmarks, models, reasoning, simulated agents or teams.
 
     Notes
     -----
+    A record is of the full profile where the column `setting` says "full profile" (parts of it are joined by "; "),
+    as in the logs of ``abilene run --condition full``.
+
     A condition's accuracy is the mean over its discussions. The gain pairs the two ends of each discussion, and tasks
     are resampled whole. The gap pairs tasks: for each task that both records hold, the mean over its hidden
     discussions minus the mean over its full ones. Where a task occurs more than once its discussions are one unit.
@@ -185,16 +205,77 @@ def conditions(
     >>> from abilene.records.schema import Row, frame
     >>> def rows(t, answers):
     ...     return [Row(task="t", round=t, agent=str(i), truth="x", private=a, public=a) for i, a in enumerate(answers)]
-    >>> found = conditions(frame(rows(0, "xxx"), {}), frame(rows(0, "yyx") + rows(1, "xxy"), {}))
+    >>> full = frame(rows(0, "xxx"), {"setting": "full profile"})
+    >>> found = conditions(full, frame(rows(0, "yyx") + rows(1, "xxy"), {}))
     >>> round(found.average.gain.mean, 3), found.majority.gain.mean, found.majority.gap.mean
     (0.333, 1.0, 0.0)
     """
-    setting = _setting(hidden, "hidden")
+    held = _settings(hidden)
+    if len(held) != 1:
+        raise UsageError(
+            f"{names[1]} must hold one setting, and holds {len(held) or 'none'}. "
+            "Filter it by its setting first, or use conditions_by_setting."
+        )
+    return conditions_by_setting(full, hidden, seed=seed, bootstraps=bootstraps, names=names)[0]
+
+
+def conditions_by_setting(
+    full: pl.DataFrame | None,
+    hidden: pl.DataFrame,
+    *,
+    seed: int = 0,
+    bootstraps: int = 2000,
+    names: tuple[str, str] = NAMES,
+) -> tuple[Conditions, ...]:
+    """`conditions` of every setting of a hidden record, such as a sweep over depths.
+
+    Parameters
+    ----------
+    full, hidden, seed, bootstraps, names
+        See `conditions`. The full record may hold one setting, which then serves every hidden one, or several: each
+        hidden setting is set against the one of the same agents and teams.
+
+    Returns
+    -------
+    tuple of Conditions
+        In the sorted order of the settings.
+
+    Raises
+    ------
+    UsageError
+        See `conditions`.
+
+    Examples
+    --------
+    >>> from abilene.records.schema import Row, frame
+    >>> def rows(t, answers):
+    ...     return [Row(task="t", round=t, agent=str(i), truth="x", private=a, public=a) for i, a in enumerate(answers)]
+    >>> once = frame(rows(0, "yyx") + rows(1, "xyy"), {"setting": "1 rounds"})
+    >>> twice = frame(rows(0, "yyx") + rows(1, "xyy") + rows(2, "xxx"), {"setting": "2 rounds"})
+    >>> for found in conditions_by_setting(None, pl.concat([twice, once])):
+    ...     print(found.setting["setting"], found.majority.gain.mean)
+    1 rounds 0.0
+    2 rounds 1.0
+    """
+    settings = _settings(hidden)
+    ceilings = None if full is None else [(s, _of(full, s)) for s in _settings(full)]
+    _check_held(None if ceilings is None else [s for s, _ in ceilings], settings, names)
+    out = []
+    for setting in settings:
+        mine = _of(hidden, setting)
+        ceiling = None if ceilings is None else _ceiling(ceilings, setting, mine, names)
+        out.append(_compare(ceiling, setting, mine, seed, bootstraps))
+    return tuple(out)
+
+
+def _compare(
+    full: pl.DataFrame | None, setting: Setting, hidden: pl.DataFrame, seed: int, bootstraps: int
+) -> Conditions:
+    """The three conditions of one setting; whether they can be compared is settled."""
     reasons: list[str] = []
     before, after = _votes(hidden)
     ceiling = _Votes()
     if full is not None:
-        _comparable(_setting(full, "full"), setting)
         ceiling = _votes(full)[0]
         differ = {
             t for t in ceiling.truth.keys() & before.truth.keys() if ceiling.truth[t] != before.truth[t]
@@ -241,24 +322,122 @@ def conditions(
     )
 
 
-def _setting(record: pl.DataFrame, which: str) -> dict[str, str | None]:
-    found = record.select(SETTING_PARTS).unique().sort(SETTING_PARTS)
-    if found.height != 1:
-        held = "none" if not found.height else f"{found.height}"
-        raise UsageError(
-            f"The record of the {which} profile must hold one setting, and holds {held}. "
-            "Filter it by its setting first."
-        )
-    return dict(found.row(0, named=True))
+# Which records belong together ----------------------------------------------------------------------------
 
 
-def _comparable(full: dict[str, str | None], hidden: dict[str, str | None]) -> None:
-    for part in ("benchmark", "model", "reasoning", "team"):
-        if full[part] != hidden[part]:
+def _settings(record: pl.DataFrame) -> list[Setting]:
+    return list(record.select(SETTING_PARTS).unique().sort(SETTING_PARTS).iter_rows(named=True))
+
+
+def _of(record: pl.DataFrame, setting: Setting) -> pl.DataFrame:
+    return record.filter(pl.col(part).eq_missing(pl.lit(setting[part], pl.String)) for part in SETTING_PARTS)
+
+
+def _parts(setting: Setting) -> list[str]:
+    return [part for part in (setting["setting"] or "").split("; ") if part]
+
+
+def _agents(setting: Setting) -> str:
+    """What the label says about who discusses what, such as the rates of simulated agents."""
+    return "; ".join(p for p in _parts(setting) if p != FULL_PROFILE and not _HELD.fullmatch(p))
+
+
+def _check_held(full: Sequence[Setting] | None, hidden: Sequence[Setting], names: tuple[str, str]) -> None:
+    """Refuse records of the other condition: every number would be about something else than its name says."""
+    for name, settings in zip(names, (full, hidden), strict=True):
+        if settings is not None and not settings:
+            raise UsageError(f"{name} holds no rows. Give the log of a run.")
+    wrong = full is not None and any(FULL_PROFILE not in _parts(s) for s in full)
+    if any(FULL_PROFILE in _parts(s) for s in hidden):
+        if wrong and full is not None and not any(FULL_PROFILE in _parts(s) for s in full):
             raise UsageError(
-                f"The full profile has {part} {full[part]!r}, the hidden one {hidden[part]!r}. Only the same agents on "
-                "the same benchmark can be compared."
+                f"The two are swapped: {names[1]} was run with --condition full, and {names[0]} with --condition "
+                "hidden. Give the run with --condition full as --full."
             )
+        raise UsageError(
+            f"{names[1]} was run with --condition full; HIDDEN needs a run with --condition hidden (the default)."
+        )
+    if wrong:
+        raise UsageError(
+            f"{names[0]} was run with --condition hidden; --full needs a run with --condition full. "
+            f"(A table of your own says so with {FULL_PROFILE!r} in its column setting.)"
+        )
+
+
+def _ceiling(
+    full: Sequence[tuple[Setting, pl.DataFrame]],
+    setting: Setting,
+    hidden: pl.DataFrame,
+    names: tuple[str, str],
+) -> pl.DataFrame:
+    """The full record of the same agents."""
+    why = [_differ(s, record, setting, hidden, names) for s, record in full]
+    same = [f for f, found in zip(full, why, strict=True) if found is None]
+    if not same:
+        raise UsageError(max(found for found in why if found is not None)[1])
+    if len({_first_votes(record) for _, record in same}) > 1:
+        raise UsageError(
+            f"{names[0]} holds {len(same)} settings of these agents, with different independent answers. "
+            "Filter it by its setting first, or give one run."
+        )
+    return same[0][1]  # round 0 carries no instruction and no intervention: these are the same answers
+
+
+def _differ(
+    full: Setting, ceiling: pl.DataFrame, setting: Setting, hidden: pl.DataFrame, names: tuple[str, str]
+) -> tuple[int, str] | None:
+    """Why a full record is no ceiling of a hidden one: how far the two agree, and an error's text."""
+    pairs = [(part, full[part], setting[part]) for part in ("benchmark", "model", "reasoning")]
+    pairs.append(("agents", _agents(full), _agents(setting)))
+    for i, (part, there, here) in enumerate(pairs):
+        if there != here:
+            return i, _not_same(part, there, here)
+    if _without_sizes(full) != _without_sizes(setting):
+        return len(pairs), _not_same("team", full["team"], setting["team"])
+    if full["team"] == setting["team"]:
+        return None
+    # The label names the sizes of all teams, which can differ because other tasks were drawn.
+    sizes, own = _sizes(ceiling), _sizes(hidden)
+    if other := sorted(t for t in sizes.keys() & own.keys() if sizes[t] != own[t]):
+        t = other[0]
+        return len(pairs) + 1, (
+            f"Task {t!r} has a team of {own[t]} in {names[1]} and of {sizes[t]} in {names[0]}. "
+            "Run both with the same --team-size."
+        )
+    if absent := sorted(own.keys() - sizes.keys()):
+        return len(pairs) + 2, (
+            f"The full profile has team {full['team'] or 'not named'!r}, the hidden one "
+            f"{setting['team'] or 'not named'!r}, and {len(absent)} of {len(own)} tasks of {names[1]} are not in "
+            f"{names[0]}, such as {absent[0]!r}. Run both with the same --tasks, --seed and --team-size."
+        )
+    return None
+
+
+def _not_same(part: str, there: str | None, here: str | None) -> str:
+    todo = " Run both with the same -M and -B." if part == "agents" else ""
+    return (
+        f"The full profile has {part} {there or 'not named'!r}, the hidden one {here or 'not named'!r}. "
+        f"Only the same agents on the same benchmark can be compared.{todo}"
+    )
+
+
+def _without_sizes(setting: Setting) -> str:
+    """What else the team's label says, such as personas."""
+    return re.sub(r"^N=\d+(,\d+)*", "", setting["team"] or "")
+
+
+def _sizes(record: pl.DataFrame) -> dict[str, int]:
+    """Agents of each task."""
+    found = record.filter(pl.col("round") == 0).group_by("task").agg(pl.col("agent").n_unique())
+    return dict(found.iter_rows())
+
+
+def _first_votes(record: pl.DataFrame) -> tuple[tuple[object, ...], ...]:
+    columns = ("task", "epoch", "agent", "truth", "public")
+    return tuple(record.filter(pl.col("round") == 0).select(columns).sort(columns).iter_rows())
+
+
+# Scores ---------------------------------------------------------------------------------------------------
 
 
 def _votes(record: pl.DataFrame) -> tuple[_Votes, _Votes]:
@@ -434,4 +613,4 @@ def _bootstrap(
     return (float(lower), float(upper)) if upper - lower > 1e-12 else None
 
 
-__all__ = ["Conditions", "Missing", "Scored", "Value", "conditions"]
+__all__ = ["Conditions", "Missing", "Scored", "Value", "conditions", "conditions_by_setting"]

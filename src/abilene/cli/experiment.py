@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +21,7 @@ from abilene.errors import MissingExtraError, UsageError
 if TYPE_CHECKING:
     from abilene.analysis.arms import ArmComparison
     from abilene.evals.causal import CausalResult, Comparison
+    from abilene.evals.forecast import Forecast
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -63,6 +67,13 @@ def causal(
     ] = None,
     temperature: Annotated[float, typer.Option(help="Sampling temperature.")] = 0.7,
     connections: Annotated[int | None, typer.Option(help="Calls at a time.")] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Check everything and forecast calls, tokens and price of all arms; ask nothing.",
+        ),
+    ] = False,
     json: Json = False,
     seed: Seed = 0,
 ) -> None:
@@ -72,6 +83,7 @@ def causal(
     if importlib.util.find_spec("inspect_ai") is None:
         raise MissingExtraError("run", "Running discussions")
     from abilene.evals.causal import causal as experiment
+    from abilene.evals.causal import forecast_causal
     from abilene.evals.config import RunConfig
 
     benchmarks = benchmark or ["hidden_profile"]
@@ -97,6 +109,15 @@ def causal(
         for b in benchmarks
         for m in model or ["behavioural/agent"]
     ]
+    if dry_run:
+        # Stdout is for the result: Inspect greets when it is first asked about a model.
+        with contextlib.redirect_stdout(sys.stderr):
+            told = forecast_causal(cells)
+        if json:
+            print_json(asdict(told))
+        else:
+            show_forecast(told, max_cost, max_total_tokens)
+        return
     result = experiment(cells, folder, seed=seed)
     if json:
         print_json(result.to_json())
@@ -142,6 +163,22 @@ def data_files(given: Sequence[str], benchmarks: Sequence[str]) -> dict[str, str
             raise UsageError(f"--data takes one file for each benchmark; found {text!r} for {name}.")
         out[name] = path
     return out
+
+
+def show_forecast(told: Forecast, max_cost: float | None, max_tokens: int | None) -> None:
+    """What the experiment will take, for people."""
+    price = told.reason if told.usd is None else f"about {told.usd:.2f} USD"
+    read, written = told.input_tokens / 1e6, told.output_tokens / 1e6
+    out.print("the whole experiment: the control arms, and two further arms each")
+    out.print(f"calls          {told.calls}")
+    out.print(f"input tokens   about {read:.2f} million")
+    out.print(f"output tokens  about {written:.3f} million, in the exact format, unreasoned")
+    out.print(f"price          {price}", markup=False, soft_wrap=True)
+    over = "the experiment would stop before its end."
+    if max_tokens is not None and told.input_tokens + told.output_tokens > max_tokens:
+        talk.print(f"This is over the limit of {max_tokens} tokens: {over}")
+    if max_cost is not None and told.usd is not None and told.usd > max_cost:
+        talk.print(f"This is over the limit of {max_cost:g} USD: {over}")
 
 
 def show(result: CausalResult) -> None:

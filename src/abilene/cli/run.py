@@ -178,7 +178,8 @@ def _forecast(config: Any, json: bool) -> None:
         print_json(asdict(found))
         return
     price = "not known; give it with --price IN,OUT" if found.usd is None else f"about {found.usd:.2f} USD"
-    out.print(f"calls          {found.calls}")
+    most = "at most " if config.early_stop else ""
+    out.print(f"calls          {most}{found.calls}")
     out.print(f"input tokens   about {found.input_tokens / 1e6:.2f} million")
     out.print(
         f"output tokens  about {found.output_tokens / 1e6:.3f} million, in the exact format, unreasoned"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -15,6 +15,7 @@ from abilene.cli.output import interval, number, out, print_json
 from abilene.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
+    from abilene.analysis.conditions import Conditions
     from abilene.tasks import Task
 
 
@@ -28,14 +29,28 @@ def conditions(
     seed: Seed = 0,
 ) -> None:
     """Full profile, hidden before, hidden after: collective gain and gap to the ceiling (HiddenBench)."""
-    from abilene.analysis.conditions import SCORINGS
-    from abilene.analysis.conditions import conditions as compare
+    from abilene.analysis.conditions import SCHEMA, conditions_by_setting
+    from abilene.cli.show import natural
 
     ceiling = None if full is None else read_logs([full]).record
-    found = compare(ceiling, read_logs([hidden]).record, seed=seed)
+    found = sorted(
+        conditions_by_setting(ceiling, read_logs([hidden]).record, seed=seed, names=(str(full), str(hidden))),
+        key=lambda c: natural(" · ".join(v or "" for v in c.setting.values())),
+    )
     if json:
-        print_json(found.to_json())
+        documents = [c.to_json() for c in found]
+        several = [{k: v for k, v in d.items() if k != "schema"} for d in documents]
+        print_json(documents[0] if len(documents) == 1 else {"schema": SCHEMA, "settings": several})
         return
+    for c in found:
+        _show(c)
+        if len(found) > 1:
+            out.print()
+
+
+def _show(found: Conditions) -> None:
+    from abilene.analysis.conditions import SCORINGS
+
     label = " · ".join(v for v in found.setting.values() if v)
     out.print(label + ("  [simulated agents]" if found.simulated else ""), style="bold", markup=False)
     names = {
@@ -86,6 +101,7 @@ def scores(
         print_json({"schema": 1, **found})
         return
     columns = {"free_text": ("strict", "lenient"), "bias_trap": ("bias_trap_rate", "accuracy")}
+    shares = {"free_text": {}, "bias_trap": {"other": "third", "ties": "ties"}}
     for kind, rows in found.items():
         by_setting: dict[str, list[dict[str, object]]] = {}
         for row in rows:
@@ -98,13 +114,25 @@ def scores(
             table = Table(box=None, pad_edge=False, header_style="dim")
             for head in ("", *(f"{c.replace('_', ' ')}  95 % interval" for c in columns[kind])):
                 table.add_column(head)
+            for head in shares[kind].values():
+                table.add_column(head, justify="right", no_wrap=True)
             for row in mine:
                 cells = []
                 for column in columns[kind]:
-                    p: dict[str, float | None] = row[column]  # type: ignore[assignment]
+                    p: dict[str, Any] = row[column]  # type: ignore[assignment]
                     cells.append(f"{number(p['share'])}  {interval(p['lower'], p['upper'])}")
+                # Of the same discussions as the columns before.
+                cells += [
+                    number(int(str(row[column])) / p["n"] if p["n"] else None) for column in shares[kind]
+                ]
                 table.add_row(str(row["stage"]), *cells)
             out.print(table)
+            if kind == "bias_trap":
+                out.print(
+                    "  third: the answer is neither the case's diagnosis nor its control's", style="dim"
+                )
+            gone = ", ".join(f"{row['stage']} {row['unanswered']}" for row in mine)
+            out.print(f"  discussions left out as unanswered: {gone}", style="dim")
 
 
 def discussed(run: Path) -> Iterable[Task]:

@@ -1,10 +1,12 @@
-"""`abilene tasks`: make hidden-profile tasks with a model, and check hand-written ones."""
+"""`abilene tasks`: make hidden-profile tasks with a model, check hand-written ones, and pair up cases."""
 
 from __future__ import annotations
 
 import asyncio
 import json as jsonlib
 import re
+import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +14,16 @@ import typer
 
 from abilene.cli.options import Json, Seed
 from abilene.cli.output import number, out, print_json, talk
-from abilene.errors import UsageError
+from abilene.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from abilene.evals.factory import Made, Outcome
     from abilene.tasks.factory import Entry
     from abilene.tasks.sieve import Trial
 
-app = typer.Typer(help="Make tasks with a model, and check hand-written ones.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make tasks with a model or from records, and check hand-written ones.", no_args_is_help=True
+)
 
 Arguments = Annotated[list[str] | None, typer.Option("-M", help="Argument of the provider, key=value.")]
 BaseUrl = Annotated[str | None, typer.Option("--base-url", help="Of an OpenAI-compatible server.")]
@@ -42,12 +46,12 @@ _SECRET = re.compile(r"key|token|secret|password|credential|auth", re.IGNORECASE
 @app.command()
 def make(
     model: Annotated[str, typer.Option("--model", help="Answers the candidates (any Inspect model).")],
-    folder: Annotated[Path, typer.Option("--out", help="Folder; a started one is continued.")],
+    folder: Annotated[Path, typer.Option("--out", help="New or empty folder; a started one is continued.")],
     generator: Annotated[
         str | None, typer.Option("--generator", help="Writes the candidates; the same model if left out.")
     ] = None,
     candidates: Annotated[int, typer.Option("--candidates", help="Candidates to ask for.")] = 20,
-    keep: Annotated[int | None, typer.Option("--keep", help="Stop once so many are kept.")] = None,
+    keep: Annotated[int | None, typer.Option("--keep", help="No more calls once so many are kept.")] = None,
     clues: Annotated[int, typer.Option("--clues", help="Clues of a task, which is its team's size.")] = 4,
     options: Annotated[int, typer.Option("--options", help="Options of a task.")] = 3,
     template: Annotated[
@@ -125,6 +129,7 @@ def _show_made(made: Made, json: bool) -> None:
                 ],
                 "open": [{"candidate": o.number, "error": o.error} for o in undecided],
                 "stopped": made.stopped,
+                "untried": list(made.untried),
             }
         )  # fmt: skip
     else:
@@ -139,6 +144,13 @@ def _show_made(made: Made, json: bool) -> None:
         out.print(f"{len(kept)} kept in {made.out / TASKS}, {len(rejected)} rejected.", markup=False)
     for o in undecided:
         talk.print(f"candidate {o.number} is open, calls failed: {o.error}", markup=False)
+    if made.untried:
+        which = ", ".join(map(str, made.untried))
+        talk.print(
+            f"In neither file, since they need calls beyond this start's numbers: candidates {which}. Greater "
+            "--candidates and --keep, or the trials of before, decide them.",
+            markup=False,
+        )
     if made.stopped:
         talk.print(f"Gave up: {made.stopped}", markup=False)
     if made.stopped or undecided:
@@ -207,8 +219,12 @@ def check(
     elif folder is not None:
         raise UsageError("--out keeps a model's answers: give --model too, or leave it out.")
     _show_checked(file, entries, outcomes, model, json)
-    if any(e.problems for e in entries) or any(o.status != "kept" for o in outcomes.values()):
+    if any(_fails(e, outcomes.get(e.key)) for e in entries):
         raise typer.Exit(1)
+
+
+def _fails(entry: Entry, outcome: Outcome | None) -> bool:
+    return bool(entry.problems) or (outcome is not None and outcome.status != "kept")
 
 
 def _show_checked(
@@ -233,16 +249,63 @@ def _show_checked(
             )
         print_json({"schema": 1, "file": str(file), "model": model, "tasks": document})
         return
+    tally = Counter[str]()
     for e in entries:
         o = outcomes.get(e.key)
+        tally["open" if o is not None and o.status == "open" else "fault" if _fails(e, o) else "sound"] += 1
         faults = [f"{p.code}: {p}" for p in e.problems]
         if o is not None:
             faults += [f"{r.code}: {r.detail}" for r in o.reasons]
             faults += [f"open, calls failed: {o.error}"] if o.status == "open" else []
         told = "" if o is None else f"  ({_accuracies(o.trials)})"
         out.print(f"{e.key}: {'; '.join(faults) or 'sound'}{told}", markup=False)
+    told = f"{len(entries)} task{'' if len(entries) == 1 else 's'}: {tally['sound']} sound, "
+    told += f"{tally['fault']} with faults"
+    out.print(told + (f", {tally['open']} open" if tally["open"] else ""), markup=False)
     if model is None:
         talk.print("Structure only. Whether the tasks need a team is found out with --model.")
+
+
+@app.command()
+def pairs(
+    patients: Annotated[Path, typer.Argument(help="Patients of DDXPlus (CSV), at most 5000.")],
+    evidences: Annotated[Path, typer.Argument(help="release_evidences.json of DDXPlus.")],
+    conditions: Annotated[Path, typer.Argument(help="release_conditions.json of DDXPlus.")],
+    save: Annotated[Path, typer.Option("--out", help="File to write (JSON lines); it must not exist yet.")],
+    max_difference: Annotated[
+        int, typer.Option("--max-difference", help="Evidences in which the two patients may differ.")
+    ] = 5,
+    json: Json = False,
+    seed: Seed = 0,
+) -> None:
+    """Make case pairs for `abilene run medeinst` from patients of DDXPlus. No model is asked."""
+    from abilene.records.loaded import replacing
+    from abilene.tasks.casepairs import read_pairs
+    from abilene.tasks.ddxplus import from_ddxplus, write_rows
+
+    if save.exists():
+        raise InputError(save, "there is such a file or folder already", "Choose a new --out.")
+    rows = from_ddxplus(patients, evidences, conditions, max_difference=max_difference)
+    if not rows:
+        raise InputError(
+            patients,
+            f"no two patients with different diagnoses differ in at most {max_difference} evidences",
+            "Give more patients, or a greater --max-difference.",
+        )
+    with replacing(save) as temporary:
+        write_rows(rows, temporary)
+    usable = len(read_pairs(save)[0])
+    if json:
+        print_json({"schema": 1, "path": str(save), "pairs": len(rows) // 2, "one_finding": usable})
+        return
+    out.print(
+        f"{save}: {len(rows) // 2} pairs, {usable} of them with a trap that adds exactly one finding",
+        soft_wrap=True,
+    )
+    if usable:
+        out.print(f"Next: abilene run medeinst --data {shlex.quote(str(save))}", soft_wrap=True)
+    else:
+        talk.print("Only such pairs make tasks. Give more patients, or a greater --max-difference.")
 
 
 def _facts(

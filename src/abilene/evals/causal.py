@@ -29,6 +29,7 @@ from abilene.analysis.manipulation import checks_by_setting, gate
 from abilene.errors import InputError, UsageError
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
 from abilene.evals.drive import RunResult, run
+from abilene.evals.forecast import Forecast, forecast
 from abilene.evals.plan import digest
 from abilene.evals.registered import (
     NEW,
@@ -42,8 +43,10 @@ from abilene.evals.registered import (
 from abilene.records.audit import audit
 from abilene.records.derive import derive
 from abilene.records.loaded import replacing
+from abilene.records.schema import is_simulated
 
 COMPARISON = "comparison.json"
+_NO_PREDICTION = "A prediction made now would not be one. Put the file back, or choose a new --out."
 _SEAL = "prediction.sha256"  # in each arm's folder: the prediction it was started under
 
 
@@ -218,7 +221,13 @@ def causal(
             raise InputError(
                 started[0].folder,
                 f"this arm was started, and there is no {PREDICTION}",
-                "A prediction made now would not be one. Put the file back, or choose a new --out.",
+                _NO_PREDICTION,
+            )
+        elif (root / COMPARISON).exists():
+            raise InputError(
+                root / COMPARISON,
+                f"the arms of this experiment were run and compared, and there is no {PREDICTION}",
+                _NO_PREDICTION,
             )
         purse = _Purse(cells[0].max_cost, cells[0].max_total_tokens, {})
         try:
@@ -252,6 +261,45 @@ def causal(
     return result
 
 
+def forecast_causal(cells: Sequence[RunConfig]) -> Forecast:
+    """What the whole experiment will take; nothing is asked and no folder is made.
+
+    Parameters
+    ----------
+    cells : sequence of RunConfig
+        As for `causal`.
+
+    Returns
+    -------
+    Forecast
+        Sums over cells. Arms read the control's calls, so that what they share is counted once. Without a price where
+        that of one model is not known.
+
+    Raises
+    ------
+    UsageError, InputError
+        The cells do not make an experiment, or one of them is wrong.
+
+    Examples
+    --------
+    >>> one = RunConfig(tasks=2, rounds=1)  # 5 agents; an independent answer each, and two calls in each of three arms
+    >>> forecast_causal([one]).calls
+    70
+    """
+    found = [
+        forecast(replace(cell[CONTROL], vary={"intervention": ("none", *ARMS)}))
+        for cell in _cells(cells, Path())
+    ]
+    reasons = list(dict.fromkeys(f.reason for f in found if f.reason is not None))
+    return Forecast(
+        calls=sum(f.calls for f in found),
+        input_tokens=sum(f.input_tokens for f in found),
+        output_tokens=sum(f.output_tokens for f in found),
+        usd=None if reasons else sum(f.usd or 0.0 for f in found),
+        reason=" ".join(reasons) or None,
+    )
+
+
 # Before anything is asked ---------------------------------------------------------------------------------
 
 
@@ -275,12 +323,25 @@ def _cells(cells: Sequence[RunConfig], root: Path) -> list[dict[str, RunConfig]]
         runs = {CONTROL: replace(config, out=folder / CONTROL)}
         runs |= {arm: replace(config, out=folder / arm, intervention=arm) for arm in ARMS}
         out.append(runs)
-    folders = [cell[CONTROL].folder for cell in out]
-    if len(set(folders)) < len(folders):
-        raise UsageError("A benchmark and model are given twice.")
+    seen: set[Path] = set()
+    for cell in out:
+        config = cell[CONTROL]
+        if config.folder in seen:
+            raise UsageError(_twice(config))
+        seen.add(config.folder)
     if len({(c.max_cost, c.max_total_tokens) for c in cells}) > 1:
         raise UsageError("The limits hold for the whole experiment and must be equal in all cells.")
     return out
+
+
+def _twice(config: RunConfig) -> str:
+    told = f"{config.benchmark} with {config.model} is given twice."
+    if is_simulated(config.model):
+        return (
+            f"{told} On the command line -M sets the rates of simulated agents for all models alike; cells with "
+            "different arguments are made in Python, with abilene.evals.causal.causal (see docs/causal-test.md)."
+        )
+    return f"{told} Give each benchmark and each model once."
 
 
 def _check_root(root: Path, todo: list[dict[str, RunConfig]]) -> None:
@@ -389,4 +450,4 @@ def _faults(runs: dict[str, RunResult], compared: Sequence[ArmComparison]) -> It
             yield f"{c.predicted.arm}: {all_of - same} of {all_of} independent answers are not the control's"
 
 
-__all__ = ["COMPARISON", "PREDICTION", "CausalResult", "Comparison", "causal"]
+__all__ = ["COMPARISON", "PREDICTION", "CausalResult", "Comparison", "causal", "forecast_causal"]

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from abilene.errors import UsageError
+from abilene.errors import InputError, UsageError
 from abilene.records.loaded import replacing
-from abilene.tasks.factory import Entry, Recipe
+from abilene.tasks.factory import Entry, Recipe, trial_agent
 from abilene.tasks.journal import Journal
 from abilene.tasks.sieve import CONDITIONS, Filter, Reason, Trial, count, duplicate_of
 from abilene.tasks.structure import Candidate
@@ -79,17 +80,21 @@ class Made:
     out : Path
         Its folder, with tasks.json, rejected.jsonl and journal.jsonl.
     outcomes : tuple of Outcome
-        By candidate number; none is missing between the first and the last.
+        By candidate number, those of earlier starts included.
     calls : int
         Calls sent by this start.
     stopped : str, optional
         Why it gave up before all candidates were tried.
+    untried : tuple of int
+        Candidates that earlier starts asked for and that cannot be decided without calls, which `candidates` and
+        `keep` of this start rule out. They are in the journal, and in neither of the other files.
     """
 
     out: Path
     outcomes: tuple[Outcome, ...]
     calls: int
     stopped: str | None = None
+    untried: tuple[int, ...] = ()
 
     def of(self, status: str) -> tuple[Outcome, ...]:
         """Outcomes of one status."""
@@ -130,12 +135,12 @@ async def make_tasks(
     generate, answer
         The two kinds of call.
     out : path
-        The folder. A folder of the same factory is continued: no finished call is made again. Bounds, trials and
-        numbers may differ from the last start; what was answered is judged anew.
+        The folder: new, empty, or of the same factory. The last is continued: no finished call is made again. Bounds,
+        trials and numbers may differ from the last start; what was answered is judged anew.
     candidates : int
         Candidates to ask for, at least 1.
     keep : int, optional
-        Stop once so many are kept.
+        Send no more calls once so many are kept.
     facts : mapping, optional
         JSON-ready facts about the models; a folder made with others is not continued.
     pack, connections, on_call
@@ -150,7 +155,7 @@ async def make_tasks(
     UsageError
         A number out of range.
     InputError
-        The folder holds another factory or cannot be written.
+        The folder holds another factory or files that are no factory's, or cannot be written.
 
     Notes
     -----
@@ -158,6 +163,9 @@ async def make_tasks(
     returned first; the calls of one candidate, and the requests for the next ones, run at the same time. Duplicates
     of kept candidates are not executed. An open candidate is neither kept nor rejected, and later candidates are not
     compared with it before it is decided; after five in a row the factory gives up.
+
+    `candidates`, `keep` and giving up end the calls, not the judging: whatever an earlier start asked for and answered
+    stays in the files, so that with smaller numbers than before more than `keep` may be kept.
     """
     if candidates < 1 or (keep is not None and keep < 1):
         raise UsageError(f"The numbers of candidates must be at least 1, found {candidates} and {keep}.")
@@ -171,33 +179,70 @@ async def make_tasks(
         "prompts": pack.digest,
         **(facts or {}),
     }
+    _check_folder(out)
     outcomes: list[Outcome] = []
+    untried: list[int] = []
     asked: dict[int, asyncio.Future[str]] = {}
     stopped = None
     with Journal(out / JOURNAL, identity) as journal:
         run = Executor(journal, answer, seed=recipe.seed, pack=pack, connections=connections, on_call=on_call)
+        earlier = dict(journal.replies)
+        last = max(earlier, default=0)
         try:
-            for number in range(1, candidates + 1):
+            for number in range(1, max(candidates, last) + 1):
                 kept = {o.number: o.candidate for o in outcomes if o.status == "kept" and o.candidate}
-                if keep is not None and len(kept) >= keep:
-                    break
-                if len(outcomes) >= GIVE_UP and all(o.status == "open" for o in outcomes[-GIVE_UP:]):
+                if stopped is None and number <= candidates and _failing(outcomes):
                     stopped = f"calls failed for {GIVE_UP} candidates in a row, last: {outcomes[-1].error}"
-                    break
+                if stopped is not None or number > candidates or (keep is not None and len(kept) >= keep):
+                    if number in earlier:
+                        found = _recall(journal, recipe, sieve, number, earlier[number], kept)
+                        if found is None:
+                            untried.append(number)
+                        else:
+                            outcomes.append(found)
+                    continue
                 ahead = AHEAD if keep is None else min(AHEAD, keep - len(kept))
                 for k in range(number, min(number + ahead, candidates + 1)):
                     if k not in asked:
                         asked[k] = asyncio.ensure_future(run.generate(k, recipe.prompt(k), generate))
                 before = run.calls
                 outcomes.append(await _decide(run, recipe, sieve, number, asked[number], kept))
-                if run.calls > before:
+                # The files of the last start stay until everything it decided is judged again: a kill on the way
+                # must not leave fewer tasks than there were.
+                if run.calls > before and number >= last:
                     _save(out, outcomes)
             # Requests under way are paid for: their replies serve the next start.
             await asyncio.gather(*asked.values(), return_exceptions=True)
         finally:
             await cancel(asked.values())
         _save(out, outcomes)
-        return Made(out, tuple(outcomes), run.calls, stopped)
+        return Made(out, tuple(outcomes), run.calls, stopped, tuple(untried))
+
+
+def _failing(outcomes: Sequence[Outcome]) -> bool:
+    return len(outcomes) >= GIVE_UP and all(o.status == "open" for o in outcomes[-GIVE_UP:])
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a folder with files that no journal accounts for: they are somebody's work.
+
+    A factory that was killed before the first line of its journal was whole leaves nothing else behind. Hidden files
+    (of a file manager, of a write that was cut) are nobody's work.
+    """
+    try:
+        with suppress(FileNotFoundError), (out / JOURNAL).open("rb") as f:
+            if f.readline().endswith(b"\n"):
+                return  # the journal itself decides whether it is continued
+        there = sorted(p.name for p in out.iterdir()) if out.exists() else []
+    except OSError as e:
+        raise InputError(out, f"cannot be used as a folder ({e.strerror})", "Choose a new --out.") from e
+    if others := [name for name in there if name != JOURNAL and not name.startswith(".")]:
+        told = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+        raise InputError(
+            out,
+            f"the folder holds {told} and no journal of a factory ({JOURNAL}), so it cannot be continued",
+            "Choose a new --out.",
+        )
 
 
 async def try_tasks(
@@ -254,12 +299,42 @@ async def _decide(
         text = await reply
     except CallFailed as e:
         return Outcome(number, "open", error=str(e))
-    found = recipe.read(number, strip_thought(text)[0])
+    found = _read(recipe, number, text, kept)
+    if isinstance(found, Outcome):
+        return found
+    return await _execute(run, sieve, number, found, _key(number), text)
+
+
+def _recall(
+    journal: Journal, recipe: Recipe, sieve: Filter, number: int, reply: str, kept: Mapping[int, Candidate]
+) -> Outcome | None:
+    """What `_decide` finds, out of the journal alone; None where calls would be needed."""
+    found = _read(recipe, number, reply, kept)
+    if isinstance(found, Outcome):
+        return found
+    trials = []
+    for condition in CONDITIONS:
+        for k in range(sieve.trials):
+            answered = journal.answers.get((_key(number), condition, k))
+            if answered is None:
+                return None
+            right = None if answered.value is None else answered.value == found.answer
+            trials.append(Trial(condition, trial_agent(k, len(found.clues)), right))
+    return _judged(sieve, number, found, tuple(trials), reply)
+
+
+def _read(recipe: Recipe, number: int, reply: str, kept: Mapping[int, Candidate]) -> Candidate | Outcome:
+    """The candidate to execute, or the outcome of one that need not be."""
+    found = recipe.read(number, strip_thought(reply)[0])
     if isinstance(found, Reason):
-        return Outcome(number, "rejected", reasons=(found,), reply=text)
+        return Outcome(number, "rejected", reasons=(found,), reply=reply)
     if twin := duplicate_of(found, kept):
-        return Outcome(number, "rejected", found, (twin,), reply=text)
-    return await _execute(run, sieve, number, found, f"{number:02d}", text)
+        return Outcome(number, "rejected", found, (twin,), reply=reply)
+    return found
+
+
+def _key(number: int) -> str:
+    return f"{number:02d}"
 
 
 async def _execute(
@@ -268,6 +343,12 @@ async def _execute(
     trials, error = await run.execute(candidate, key, sieve.trials)
     if error is not None:
         return Outcome(number, "open", candidate, trials=trials, reply=reply, error=error)
+    return _judged(sieve, number, candidate, trials, reply)
+
+
+def _judged(
+    sieve: Filter, number: int, candidate: Candidate, trials: tuple[Trial, ...], reply: str | None
+) -> Outcome:
     reasons = tuple(sieve.judge(trials))
     return Outcome(number, "rejected" if reasons else "kept", candidate, reasons, trials, reply)
 

@@ -26,7 +26,7 @@ class Forecast:
     Attributes
     ----------
     calls : int
-        Exact, if every call is answered at the first attempt.
+        Exact, if every call is answered at the first attempt; with an early stop the most it can take.
     input_tokens, output_tokens : int
         From rehearsed discussions at 4 characters a token. Replies are those of the exact format: a model that
         explains itself, or reasons, writes more.
@@ -108,11 +108,13 @@ async def _hold(plan: Plan, task: Task, asked: set[str]) -> _Tally:
         if key not in asked:
             asked.add(key)
             tally.add(_Tally(1, len(call.system) + len(call.user), len(reply)))
-        return Completion(reply)
+        # Who agrees when is for the real agents to find out. A vote that is missing is no agreement, so that the
+        # rehearsal goes to the end: the most it can take.
+        interim = plan.early_stop and call.kind == "vote" and 0 < call.round <= plan.rounds
+        return Completion("" if interim else reply)
 
     if plan.open:
-        # Simulated agents may agree sooner than a model: without the early stop this is the most it can take.
-        await discuss_openly(task, ask, plan.protocol, depth=plan.rounds)
+        await discuss_openly(task, ask, plan.protocol, depth=plan.rounds, early_stop=plan.early_stop)
     else:
         await discuss(task, ask, plan.protocol)
     return tally

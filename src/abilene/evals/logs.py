@@ -22,7 +22,7 @@ from abilene.evals.behavioural import describe, parse_agent
 from abilene.evals.solver import STORE, unpack_rows
 from abilene.records.files import register_reader
 from abilene.records.loaded import Loaded, Notes
-from abilene.records.schema import SCHEMA_VERSION, Row, frame
+from abilene.records.schema import SCHEMA_VERSION, Row, Status, frame
 from abilene.tasks.task import Task
 
 _HINT = "Only logs of discussions that Abilene ran can be read: abilene run, or inspect eval abilene/..."
@@ -70,7 +70,7 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
     for sample in _samples(path, _HEAVY):
         kept = sample.store.get(STORE) or {}
         try:
-            rows += unpack_rows(kept.get("rows", []))
+            held = unpack_rows(kept.get("rows", []))
         except TypeError as e:
             raise InputError(path, f"sample {sample.id} holds rows that cannot be read ({e})", _HINT) from e
         free += [bool(x) for x in kept.get("unconstrained", [])]
@@ -81,8 +81,11 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
                 "The rounds it finished are kept; the same run command goes on from there.",
                 fault=True,
             )
+            last = facts.get("last_round", facts.get("rounds"))
+            held += _not_held(held, last if isinstance(last, int) else 0)
         else:
             finished += 1
+        rows += held
     planned = header.eval.dataset.sample_ids
     expected = (facts["tasks"] if planned is None else len(planned)) * (header.eval.config.epochs or 1)
     absent = max(0, expected - finished)
@@ -127,6 +130,26 @@ def read_tasks(path: str | Path) -> list[Task]:
         raise InputError(path, f"an Inspect log of another task ('{header.eval.task}')", _HINT)
     light = _HEAVY - {"metadata"} | {"store"}
     return [Task.from_item(sample.metadata) for sample in _samples(path, light)]
+
+
+def _not_held(rows: list[Row], last_round: int) -> list[Row]:
+    """Rows of the rounds that a discussion did not come to.
+
+    Without them a log in which no discussion came to its end would look like one of fewer rounds, and what was said
+    in the middle like the outcome.
+    """
+    if not rows:
+        return []
+    end = max(r.round for r in rows)
+    return [
+        Row(
+            task=row.task, epoch=row.epoch, round=t, agent=row.agent, truth=row.truth, agent_model=row.agent_model,
+            private_status=Status.NOT_ASKED, public_status=Status.NOT_ASKED,
+        )
+        for t in range(end + 1, last_round + 1)
+        for row in rows
+        if row.round == end
+    ]  # fmt: skip
 
 
 def _why(sample: EvalSample) -> str:

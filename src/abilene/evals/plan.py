@@ -237,6 +237,7 @@ class Plan:
             "schema": SCHEMA_VERSION,
             "setting": self.setting,
             "rounds": self.rounds,
+            "last_round": self.last_round,
             "seed": self.seed,
             "tasks": len(self.items),
             "team_sizes": list(self.team_sizes),

@@ -218,8 +218,12 @@ def _load_file(path: Path, text: bool) -> Loaded:
             "They were left out.",
             count=len(unknown),
         )
+        _unfinished(facts, notes)
         return Loaded(
-            record=read_record(path, text=text), warnings=notes.warnings, metadata={str(path): facts}
+            record=read_record(path, text=text),
+            warnings=notes.warnings,
+            faults=notes.faults,
+            metadata={str(path): facts},
         )
     if suffix == ".csv":
         return read_table(path)
@@ -230,6 +234,22 @@ def _load_file(path: Path, text: bool) -> Loaded:
     if suffix in _EXTRAS:
         raise MissingExtraError(_EXTRAS[suffix], f"Reading {path.name}")
     raise InputError(path, f"a file of unknown kind ({suffix or 'no ending'})", _KINDS)
+
+
+def _unfinished(facts: Mapping[str, object], notes: Notes) -> None:
+    """Note discussions of a run that were not held to their end, as far as the record tells."""
+    logs = facts.get("logs")
+    told = [x for x in logs.values() if isinstance(x, dict)] if isinstance(logs, dict) else []
+    counts = [(x.get("finished"), x.get("expected")) for x in told]
+    pairs = [(a, b) for a, b in counts if isinstance(a, int) and isinstance(b, int)]
+    finished, expected = sum(a for a, _ in pairs), sum(b for _, b in pairs)
+    if finished < expected:
+        notes.add(
+            "discussions_absent",
+            f"{finished} of {expected} discussions are finished",
+            "The same run command goes on from there.",
+            fault=True,
+        )
 
 
 def _merge(parts: list[Loaded], files: list[Path]) -> Loaded:

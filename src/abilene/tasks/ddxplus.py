@@ -20,9 +20,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from abilene.errors import InputError, UsageError
 from abilene.tasks.files import read_json
+from abilene.tasks.structure import is_whole
 
 #: Every pair of patients is compared, so their number is limited.
 MAX_PATIENTS = 5000
@@ -81,7 +83,8 @@ def from_ddxplus(
     -------
     list of dict
         Two rows a pair, first the control. The trap is the patient that adds exactly one finding, where there is
-        one (the later line if both do); only such pairs make tasks.
+        one (the later line if both do); only such pairs make tasks. Pairs with a patient of whom nothing is left
+        to tell are passed over.
 
     Raises
     ------
@@ -127,16 +130,23 @@ def _only(one: _Patient, two: _Patient, evidences: Mapping[str, _Evidence]) -> s
 
 
 def _rows(control: _Patient, trap: _Patient, evidences: Mapping[str, _Evidence]) -> list[dict[str, object]]:
+    narratives = {
+        "control": _narrative(control, trap, evidences),
+        "trap": _narrative(trap, control, evidences),
+    }
+    # Where all of a patient's evidences are grades that differ, nothing is left to tell: no case.
+    if not all("\n- " in text for text in narratives.values()):
+        return []
     return [
         {
             "case_id": f"ddxplus-{control.number}-{trap.number}",
             "case_type": kind,
             "age": int(one.age),
             "sex": one.sex,
-            "narrative": _narrative(one, other, evidences),
+            "narrative": narratives[kind],
             "ground_truth": one.diagnosis,
         }
-        for kind, one, other in (("control", control, trap), ("trap", trap, control))
+        for kind, one in (("control", control), ("trap", trap))
     ]
 
 
@@ -178,6 +188,10 @@ def _objects(path: str | Path, what: str) -> dict[str, dict[str, object]]:
     return raw
 
 
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value.strip()) and is_whole(value)
+
+
 def _evidences(path: str | Path) -> dict[str, _Evidence]:
     what = "DDXPlus's release_evidences.json"
     made = {}
@@ -190,7 +204,7 @@ def _evidences(path: str | Path) -> dict[str, _Evidence]:
 
         text, antecedent = entry.get("question_en"), entry.get("is_antecedent")
         possible, meanings = entry.get("possible-values"), entry.get("value_meaning")
-        if not isinstance(text, str) or not text.strip():
+        if not _is_text(text):
             raise fault("question_en")
         if not isinstance(antecedent, bool):
             raise fault("is_antecedent")
@@ -201,7 +215,7 @@ def _evidences(path: str | Path) -> dict[str, _Evidence]:
             raise fault("value_meaning")
         for value, meaning in meanings.items():
             word = meaning.get("en") if isinstance(meaning, dict) else None
-            if not isinstance(word, str) or not word.strip():
+            if not _is_text(word):
                 raise fault("value_meaning")
             values[value] = _WORDS.get(word.strip(), " ".join(word.split()))
         grades = [v for v in possible if isinstance(v, int)]
@@ -221,7 +235,7 @@ def _conditions(path: str | Path) -> dict[str, str]:
     names = {}
     for key, entry in _objects(path, what).items():
         name = entry.get("cond-name-eng")
-        if not isinstance(name, str) or not name.strip():
+        if not _is_text(name):
             raise InputError(
                 path, f"condition {key!r}: found {name!r}", f"Give {what}.", field="cond-name-eng"
             )

@@ -19,7 +19,7 @@ from pathlib import Path
 from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng
 from abilene.tasks.files import read_json
-from abilene.tasks.hiddenbench import BENCHMARK
+from abilene.tasks.hiddenbench import BENCHMARK, id_fault, id_text, id_value
 from abilene.tasks.sieve import Reason
 from abilene.tasks.structure import (
     MIN_CLUES,
@@ -312,18 +312,19 @@ def check_file(path: str | Path, clues: int | None = None) -> tuple[Entry, ...]:
     if not isinstance(raw, list) or not raw:
         raise InputError(path, "is no list with at least one task", f"Give {what}.")
     entries: list[Entry] = []
+    seen: set[int | str] = set()
     for place, value in enumerate(raw, start=1):
         key, problems = f"entry {place}", []
         if isinstance(value, dict):
             name = value.get("id")
-            if isinstance(name, bool) or not isinstance(name, int | str) or not str(name).strip():
+            if fault := id_fault(name):
                 found = f"is {name!r}" if "id" in value else "is missing"
-                problems.append(Problem("field", "id", f"{found}; it must be a number or a word"))
+                problems.append(Problem("field", "id", f"{found}; {fault}"))
+            elif id_value(name) in seen:
+                problems.append(Problem("field", "id", f"{name!r} is taken by an earlier task"))
             else:
-                key = f"{name:02d}" if isinstance(name, int) else name.strip()
-                if any(e.key == key for e in entries):
-                    problems.append(Problem("field", "id", f"{name!r} is taken by an earlier task"))
-                    key = f"entry {place}"
+                key = id_text(name)
+                seen.add(id_value(name))
         task = read_entry(value)
         if isinstance(task, Candidate):
             entries.append(Entry(key, task, (*problems, *check_structure(task, clues))))

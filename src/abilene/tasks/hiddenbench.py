@@ -11,14 +11,16 @@ option looks better here than it is.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng, uniform
 from abilene.tasks.files import read_json
 from abilene.tasks.hub import HIDDENBENCH, HubFile, local_or_hub
+from abilene.tasks.structure import fits_one_line, is_whole
 from abilene.tasks.task import Note, Task
 
 BENCHMARK = "hiddenbench"
@@ -76,15 +78,18 @@ def load(
         raise InputError(path, f"holds {_kind(raw)} instead of a list", f"Give {_WHAT}.")
     if not raw:
         raise InputError(path, "the list is empty", f"Give {_WHAT}.")
-    found: dict[str, Task] = {}
+    kept: list[Task] = []
+    seen: set[object] = set()
     for i, entry in enumerate(raw):
-        task = _task(path, i, entry, seed, team_size)
-        if task.id in found:
+        kept.append(_task(path, i, entry, seed, team_size))
+        if (name := id_value(entry["id"])) in seen:
             raise InputError(
-                path, f"entry {i + 1} repeats the id {entry['id']!r}", "Ids must be unique.", field="id"
+                path,
+                f"entry {i + 1} repeats the id {entry['id']!r}",
+                "Ids must be unique; 1 and '1' are the same.",
+                field="id",
             )
-        found[task.id] = task
-    kept = list(found.values())
+        seen.add(name)
     if tasks is not None:
         if not 1 <= tasks <= len(kept):
             raise UsageError(
@@ -122,6 +127,15 @@ def _task(path: str | Path, i: int, entry: object, seed: int, team_size: int | N
             "Make them different in more than letter case and spaces.",
             field="possible_answers",
         )
+    for k, option in enumerate(options):
+        if not fits_one_line(option):
+            raise InputError(
+                path,
+                f"{place}: found {option!r}",
+                "An option is one line without '|': prompts list options that way.",
+                field=f"possible_answers[{k}]",
+            )
+    _distinct(path, place, lists)
     clues = lists["hidden_information"]
     order = child_rng(seed, BENCHMARK, "clues", key).permutation(len(clues))
     n = team_size or len(clues)
@@ -144,16 +158,75 @@ def _hands(clues: list[int], n: int) -> list[list[int]]:
     return [clues[i::n] for i in range(n)]
 
 
+def _distinct(path: str | Path, place: str, lists: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a fact that is there twice: it would be no clue, and who holds it could not be told."""
+    first: dict[str, str] = {}
+    for name in ("shared_information", "hidden_information"):
+        for k, text in enumerate(lists[name]):
+            key, field = " ".join(text.split()).casefold(), f"{name}[{k}]"
+            if key in first:
+                raise InputError(
+                    path,
+                    f"{place}: {text!r} is {first[key]} again",
+                    "Keep it once, or make the two different in more than letter case and spaces.",
+                    field=field,
+                )
+            first[key] = field
+
+
+def id_fault(value: object) -> str | None:
+    """What keeps a value from being a task's id, in words; None if nothing does.
+
+    Examples
+    --------
+    >>> id_fault("a/b")
+    "an id is one line without '/' and '\\\\'"
+    >>> id_fault(7) is None
+    True
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
+        return "an id is a number or a word"
+    if isinstance(value, str) and not is_whole(value):
+        return "an id holds no half character (a lone surrogate)"
+    # Ids name lines of logs and may name files.
+    if isinstance(value, str) and (not value.strip().isprintable() or set(value) & set("/\\")):
+        return "an id is one line without '/' and '\\'"
+    return None
+
+
+def id_value(value: object) -> int | str:
+    """What two ids have in common if they are one id: the number, however it is written.
+
+    Examples
+    --------
+    >>> id_value("01") == id_value(1), id_value(" x ")
+    (True, 'x')
+    """
+    text = str(value).strip()
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text
+
+
 def _id(path: str | Path, place: str, entry: Mapping[str, object]) -> str:
     value = _get(path, place, entry, "id")
-    if isinstance(value, bool) or not isinstance(value, int | str) or not str(value).strip():
-        raise InputError(path, f"{place}: found {value!r}", "An id is a number or a word.", field="id")
-    return f"{value:02d}" if isinstance(value, int) else value.strip()
+    if fault := id_fault(value):
+        raise InputError(path, f"{place}: found {value!r}", f"{fault.capitalize()}.", field="id")
+    return id_text(value)
+
+
+def id_text(value: object) -> str:
+    """An id as it appears in names of tasks: numbers with two digits at least.
+
+    Examples
+    --------
+    >>> id_text(7), id_text(" x ")
+    ('07', 'x')
+    """
+    return f"{value:02d}" if isinstance(value, int) else str(value).strip()
 
 
 def _get(path: str | Path, place: str, entry: Mapping[str, object], field: str) -> object:
     if field not in entry:
-        has = ", ".join(entry) or "none"
+        has = ", ".join(k if k.isprintable() else repr(k) for k in entry) or "none"
         raise InputError(path, f"{place} lacks it (fields found: {has})", f"Give {_WHAT}.", field=field)
     return entry[field]
 
@@ -163,6 +236,13 @@ def _text(path: str | Path, place: str, field: str, value: object) -> str:
         raise InputError(path, f"{place}: found {_kind(value)}", "It must be text.", field=field)
     if not value.strip():
         raise InputError(path, f"{place}: the text is empty", "Write the text.", field=field)
+    if not is_whole(value):
+        raise InputError(
+            path,
+            f"{place}: the text holds half a character (a lone surrogate)",
+            "Write it whole.",
+            field=field,
+        )
     return value
 
 

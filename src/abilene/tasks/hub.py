@@ -118,10 +118,13 @@ def hub_file(
         path = Path(hf_hub_download(repo, filename, revision=revision, repo_type=kind))
     # The client lets errors of three HTTP libraries through, changing with its version, beside its own.
     except Exception as e:
-        reason = " ".join(str(e).split())[:200] or type(e).__name__
+        told = _told(e)
+        # Where there was no response the client says only that something happened; what it was is in the cause.
+        if e.__cause__ is not None and getattr(e, "response", None) is None:
+            told += f"; {_told(e.__cause__)}"
         raise InputError(
             place,
-            f"cannot be had from the Hugging Face hub ({type(e).__name__}: {reason})",
+            f"cannot be had from the Hugging Face hub ({told})",
             "Check the network, or give the file yourself with --data FILE.",
         ) from e
     if sha256 is not None:
@@ -151,6 +154,11 @@ def local_or_hub(path: str | Path | None, source: HubFile) -> Path:
     if path is not None:
         return Path(path)
     return hub_file(source.repo, source.filename, source.revision, source.kind, sha256=source.sha256)
+
+
+def _told(error: BaseException) -> str:
+    reason = " ".join(str(error).split())
+    return f"{type(error).__name__}: {reason[:200] or type(error).__name__}"
 
 
 def _sha256(path: Path) -> str:

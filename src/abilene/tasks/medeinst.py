@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from abilene.errors import UsageError
+from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng, uniform
 from abilene.tasks.casepairs import Pair, read_pairs, resembles
 from abilene.tasks.hub import MEDEINST, HubFile, local_or_hub
@@ -87,9 +87,9 @@ def load(
     Raises
     ------
     InputError
-        The file or a row cannot be used.
+        The file or a row cannot be used, or no pair would do even for two agents with one finding each.
     UsageError
-        A number out of range, or no usable pair.
+        A number out of range, or no usable pair for so many agents and findings.
     """
     levels = tuple(informed)
     _check_design(team_size, levels, findings, options)
@@ -98,20 +98,30 @@ def load(
     needed = team_size * findings - min(levels)
     wanted = per_level * len(levels) if tasks is None else tasks
     usable: list[Pair] = []
+    spare = False  # whether a pair that is left out would do for the smallest team with one finding each
     for pair in sorted(pairs, key=lambda pair: uniform(seed, BENCHMARK, "pick", pair.case_id)):
         if len(usable) == wanted:
             break
+        if _serves(pair, needed):
+            usable.append(pair)
+            continue
         if len(pair.common) - needed < MIN_SHARED:
             left_out[f"have fewer than {needed + MIN_SHARED} common findings"] += 1
-        elif len(pair.neutral()) < needed:
-            left_out[f"have fewer than {needed} common findings unlike the decisive one"] += 1
         else:
-            usable.append(pair)
+            left_out[f"have fewer than {needed} common findings unlike the decisive one"] += 1
+        spare = spare or _serves(pair, max(0, 2 - min(levels)))
     # One pass over the pairs, a level each in turn: no pair serves twice, and more tasks keep the earlier ones.
     places = [len(usable[k :: len(levels)]) for k in range(len(levels))]
     counts = spread(places, per_level, tasks)
-    if not usable:
+    if not usable and spare:
         raise UsageError(f"{file} has no usable pair{_list(left_out)}. Ask for fewer agents or findings.")
+    if not usable:
+        raise InputError(
+            file,
+            f"has no usable pair{_list(left_out)}",
+            "Give a file with pairs of two different diagnoses, whose trap adds exactly one finding to at least "
+            f"{MIN_SHARED} common ones.",
+        )
     made = [
         _make(pair, level, team_size, findings, _options(pair, diagnoses, options, seed), seed)
         for k, (level, n) in enumerate(zip(levels, counts, strict=True))
@@ -119,6 +129,10 @@ def load(
     ]
     _warn(made, wanted, left_out)
     return tuple(made)
+
+
+def _serves(pair: Pair, needed: int) -> bool:
+    return len(pair.common) - needed >= MIN_SHARED and len(pair.neutral()) >= needed
 
 
 def _check_design(team_size: int, levels: tuple[int, ...], findings: int, options: int) -> None:

@@ -150,14 +150,38 @@ def _missing(name: str, what: str) -> Problem:
     return Problem("field", name, f"is missing; it must be {what}")
 
 
+def fits_one_line(option: str) -> bool:
+    """Whether an option has neither a line break nor a vertical bar, which separate options in prompts.
+
+    Examples
+    --------
+    >>> fits_one_line("West"), fits_one_line("West | East"), fits_one_line("West\\nEast")
+    (True, False, False)
+    """
+    return not re.search(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029|]", option)
+
+
+def is_whole(text: str) -> bool:
+    r"""Whether a text can be written as UTF-8, which half a character (a lone surrogate) cannot.
+
+    Examples
+    --------
+    >>> is_whole("é"), is_whole("\ud800")
+    (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _text_faults(name: str, value: object) -> list[Problem]:
     if not isinstance(value, str):
         return [Problem("field", name, f"is {_kind(value)}; it must be text")]
     if not value.strip():
         return [Problem("empty", name, "is empty; write the text")]
-    try:
-        value.encode()
-    except UnicodeEncodeError:
+    if not is_whole(value):
         return [Problem("text", name, "holds half a character (a lone surrogate); write it whole")]
     return []
 
@@ -239,11 +263,7 @@ def _forms(task: Candidate, clues: int | None) -> list[Problem]:
         found = f"holds {len(task.options)} options; at least {MIN_OPTIONS} are needed"
         faults.append(Problem("option_count", "possible_answers", found))
     for k, option in enumerate(task.options):
-        if option.strip() and (
-            option != option.strip()
-            or re.search(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029|]", option)
-            or not _words(option)
-        ):
+        if option.strip() and (option != option.strip() or not fits_one_line(option) or not _words(option)):
             found = (
                 f"{option!r}: an option is one line with a letter or digit, without '|' or space at its ends"
             )
