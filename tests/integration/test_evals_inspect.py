@@ -77,7 +77,7 @@ def test_log_reads_back_as_the_discussion_it_was(log):
     key = ["task", "round", "agent"]
     assert_frame_equal(found.sort(key).select(behaviour), expected.sort(key).select(behaviour))
     assert found["model"].unique().to_list() == ["behavioural/agent"]
-    assert found["setting"].unique().to_list() == ["c=0.4 a=0.5 rho=0.9 r=0.7"]
+    assert found["setting"].unique().to_list() == ["c=0.4 a=0.5 rho=0.9 r=0.7; 2 rounds"]
     assert found["team"].unique().to_list() == ["N=5"]
 
 

@@ -90,6 +90,13 @@ def test_an_interrupted_run_keeps_what_is_finished(tmp_path, undisturbed):
     assert process.wait(timeout=60) != 0
     part = load(out).record.drop("input_tokens", "output_tokens").sort(KEY)
     assert 0 < part.height < undisturbed.height
+    # Rounds that a discussion did not come to are there without an answer: it has no outcome yet.
+    not_held = part["public_status"] == "not_asked"
+    assert (
+        part.filter(not_held)["public"].is_null().all() and part.filter(not_held)["private"].is_null().all()
+    )
+    assert part.filter(pl.col("round") == pl.col("round").max())["round"][0] == undisturbed["round"].max()
+    part = part.filter(~not_held)
     kept = undisturbed.join(part.select(KEY), on=KEY, how="semi", nulls_equal=True, maintain_order="left")
     assert_frame_equal(part, kept)
     assert_frame_equal(finish(out, calls), undisturbed)

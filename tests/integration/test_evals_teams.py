@@ -69,7 +69,7 @@ def test_full_profile_with_an_oracle_is_solved_by_everyone(tmp_path):
     assert (
         record.filter(pl.col("round") == 0)["private"] == record.filter(pl.col("round") == 0)["truth"]
     ).all()
-    assert record["setting"].unique().to_list()[0].endswith("full profile")
+    assert record["setting"].unique().to_list()[0].endswith("; full profile; 1 rounds")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,183 @@
+"""One run of many settings: shared calls, names, forecasts; variants of benchmarks; runs that were cut short."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+from _benchmarks import benchmark_file
+from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
+
+from abilene.analysis.conditions import conditions
+from abilene.analysis.estimate import estimate
+from abilene.cli.main import app
+from abilene.errors import UsageError
+from abilene.evals.config import RunConfig
+from abilene.evals.drive import run
+from abilene.evals.forecast import forecast
+from abilene.records.audit import audit
+from abilene.records.files import load
+from abilene.records.schema import KEY
+
+
+def cached(folder):
+    return sum(p.is_file() for p in (folder / "cache").rglob("*"))
+
+
+@pytest.mark.parametrize("protocol", ["structured", "open"])
+def test_a_sweep_asks_what_settings_share_once_and_is_forecast_exactly(tmp_path, protocol):
+    config = RunConfig(
+        benchmark="hiddenbench", data=benchmark_file("hiddenbench"), tasks=4, protocol_name=protocol,
+        model_args={"accuracy": 0.3}, vary={"rounds": (1, 2, 4), "team_size": (2, 5)}, out=tmp_path / "sweep",
+    )  # fmt: skip
+    result = run(config, progress=False)
+    assert result.complete and len(result.finished) == len(config.plans) == 6
+    assert "B · rounds 4 · team_size 5" in result.finished
+    record = result.loaded.record
+    assert {s.setting["team"] for s in estimate(record).settings} == {"N=2", "N=5"}
+    assert len(estimate(record).settings) == 6
+    # Only the deepest run of each team size is paid for; in open discussions each depth has its own final vote.
+    per_agent = 1 + 2 * 4 if protocol == "structured" else 1 + 4 + 3
+    assert cached(tmp_path / "sweep") == forecast(config).calls == 4 * (2 + 5) * per_agent
+    # Alone, each asks for everything.
+    alone = [RunConfig(benchmark="hiddenbench", data=config.data, tasks=4, protocol_name=protocol, rounds=t,
+                       team_size=n) for t in (1, 2, 4) for n in (2, 5)]  # fmt: skip
+    assert sum(forecast(c).calls for c in alone) > forecast(config).calls
+    if protocol == "structured":
+        # A deeper discussion goes on from the shallower one.
+        deep, flat = (
+            record.filter((pl.col("team") == "N=5") & pl.col("setting").str.ends_with(f"; {label}"))
+            for label in ("4 rounds", "2 rounds")
+        )
+        shared = deep.filter(pl.col("round") <= 2)
+        columns = ["task", "round", "agent", "private", "public", "share"]
+        assert_frame_equal(shared.select(columns).sort(columns[:3]), flat.select(columns).sort(columns[:3]))
+
+
+def test_runs_of_different_depth_are_settings_of_their_own(tmp_path):
+    for t in (3, 5):
+        run(RunConfig(tasks=4, rounds=t, out=tmp_path / str(t)), progress=False)
+    both = load([tmp_path / "3", tmp_path / "5"])
+    assert not both.faults and not both.warnings
+    assert [s.data.rounds for s in estimate(both.record).settings] == [3, 5]
+
+
+def test_arms_in_one_run(tmp_path):
+    config = RunConfig(
+        tasks=8, vary={"intervention": ("none", "transparent", "forced_majority")}, out=tmp_path / "x"
+    )
+    found = {
+        s.setting["intervention"]: s for s in estimate(run(config, progress=False).loaded.record).settings
+    }
+    assert found["forced_majority"].gain.mean == 0.0
+    assert cached(tmp_path / "x") == forecast(config).calls
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"vary": {"seed": (1, 2)}}, "cannot differ in 'seed'"),
+        ({"vary": {"rounds": (1, 1)}}, "only once"),
+        ({"vary": {"rounds": ()}}, "at least one"),
+        ({"benchmark_options": {"findings": 3}}, "hidden_profile has no option 'findings'.*per_level"),
+        ({"benchmark_options": {"per_level": "x"}}, "whole number, found 'x'"),
+        ({"benchmark_options": {"per_level": True}}, "whole number"),
+        ({"benchmark_options": {"source": 1}}, "no option 'source'"),
+    ],
+)
+def test_a_wrong_sweep_or_variant_is_refused_before_anything_is_asked(tmp_path, changes, says):
+    with pytest.raises(UsageError, match=says):
+        run(RunConfig(tasks=4, out=tmp_path / "x", **changes), progress=False)
+    assert not (tmp_path / "x").exists()
+
+
+def test_variants_of_medeinst(tmp_path):
+    config = RunConfig(
+        benchmark="medeinst", data=benchmark_file("medeinst"), tasks=4, team_size=3,
+        benchmark_options={"findings": 2, "options": 2}, model_args={"accuracy": 0.3}, out=tmp_path / "x",
+    )  # fmt: skip
+    for task in config.plans[0].items:
+        assert len(task.options) == 2 and {len(own) for own in task.private} == {2}
+    (setting,) = estimate(run(config, progress=False).loaded.record).settings
+    assert setting.setting["setting"].endswith("findings=2; options=2")
+
+
+@pytest.mark.parametrize("changes", [{"instruction_share": 0.5}, {"agent_instructions": {"0": "Be bold."}}])
+def test_a_run_with_instructions_for_some_is_complete(tmp_path, changes):
+    result = run(RunConfig(tasks=4, instructions=("C",), out=tmp_path / "x", **changes), progress=False)
+    assert result.complete and list(result.finished.values()) == [(4, 4)]
+
+
+def test_a_run_that_was_stopped_early_has_no_outcome(tmp_path):
+    out = tmp_path / "x"
+    result = run(RunConfig(tasks=6, max_total_tokens=30_000, out=out), progress=False)
+    assert result.stopped and not result.complete
+    for loaded in (result.loaded, load(out)):
+        (found,) = audit(loaded).settings
+        assert found.data.rounds == 3
+        (setting,) = estimate(loaded.record).settings
+        held = loaded.record.filter(pl.col("round") == 3)["public"].is_not_null().sum() // 5
+        assert setting.gain.n == held < loaded.record["task"].n_unique()
+        after = conditions(None, loaded.record)
+        assert (after.average.after.mean is None) == (held == 0)
+        assert any(f.kind == "discussions_absent" for f in loaded.faults)
+    # Going on makes it whole, and nothing of the gap is left.
+    whole = run(RunConfig(tasks=6, out=out), progress=False)
+    assert whole.complete
+    straight = run(RunConfig(tasks=6, out=tmp_path / "y"), progress=False).loaded.record
+    columns = [*KEY, "private", "public", "public_status"]
+    assert_frame_equal(whole.loaded.record.select(columns).sort(KEY), straight.select(columns).sort(KEY))
+
+
+def test_an_early_stop_is_forecast_at_its_most(tmp_path):
+    config = RunConfig(
+        benchmark="hiddenbench", data=benchmark_file("hiddenbench"), tasks=3, rounds=4, protocol_name="open",
+        early_stop=True, out=tmp_path / "x", model_args={"c": 1, "a": 0, "rho": 0},
+    )  # fmt: skip
+    most = forecast(config).calls
+    run(config, progress=False)  # stubborn agents: no team ever agrees, unless it did from the start
+    assert (
+        cached(tmp_path / "x")
+        <= most
+        == sum(p.calls_by_agent * t.team_size for p in config.plans for t in p.items)
+    )
+
+
+def test_the_command_line_sweeps_lists_and_leaves_out(tmp_path):
+    runner = CliRunner()
+    ask = [
+        "run",
+        "hidden_profile",
+        "--tasks",
+        "8",
+        "--rounds",
+        "1",
+        "--rounds",
+        "2",
+        "--out",
+        str(tmp_path / "x"),
+    ]
+    done = runner.invoke(app, [*ask, "-M", "accuracy=0.9", "--json"])
+    document = json.loads(done.stdout)
+    assert set(document["finished"]) == {"B · rounds 1", "B · rounds 2"}
+    # Agents that are right without counting do not do what the design assumes.
+    left = runner.invoke(app, ["estimate", str(tmp_path / "x"), "--exclude", "picks", "--json"])
+    document = json.loads(left.stdout)
+    assert document["settings"] == [] and len(document["excluded"]) == 2
+    assert all(e["reasons"][0].startswith("picks: ") for e in document["excluded"])
+    kept = json.loads(
+        runner.invoke(app, ["estimate", str(tmp_path / "x"), "--exclude", "audit", "--json"]).stdout
+    )
+    assert len(kept["settings"]) == 2 and kept["excluded"] == []
+    assert "excluded" not in json.loads(
+        runner.invoke(app, ["estimate", str(tmp_path / "x"), "--json"]).stdout
+    )
+    wrong = runner.invoke(app, ["estimate", str(tmp_path / "x"), "--exclude", "mood"])
+    assert isinstance(wrong.exception, UsageError) and "manipulation" in str(wrong.exception)
+    listed = json.loads(runner.invoke(app, ["interventions", "--json"]).stdout)
+    assert {"A", "B", "C", "C1", "C2", "C3", "PS", "conflictual"} <= set(listed["instructions"])
+    assert listed["withholding_set"] == {"transparent": 0.0, "forced_majority": 1.0}
+    shown = runner.invoke(app, ["estimate", str(tmp_path / "x")]).stdout
+    assert "side by side" in shown and shown.index("1 rounds") < shown.index("2 rounds")
