@@ -98,6 +98,11 @@ def audit(paths: Paths, json: Json = False, seed: Seed = 0) -> None:
         document = report.to_dict()
         for entry, found in zip(document["settings"], checks, strict=True):  # type: ignore[call-overload]
             entry["manipulation"] = {"outcome": gate(found), "checks": [_check(c) for c in found]}
+        # `passes` is the log's; whether the model does what the design assumes is another question.
+        outcomes = {gate(found) for found in checks}
+        document["manipulation"] = next(
+            (o for o in ("fail", "undecided", "pass") if o in outcomes), "not applicable"
+        )
         print_json(document)
     else:
         out.print(report.plain(), end="", soft_wrap=True, markup=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import typer
 
@@ -38,6 +39,7 @@ def _root(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 the input or the run has a fault, 2 usage."""
+    warnings.showwarning = _warn
     try:
         app()
     except AbileneError as e:
@@ -61,6 +63,18 @@ def main() -> None:
     except KeyboardInterrupt:
         _interrupted()
         raise SystemExit(130) from None
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: object = None,
+) -> None:
+    """A warning for people: what is said, without a line of our source."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _interrupted() -> None:

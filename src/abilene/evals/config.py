@@ -6,8 +6,9 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -240,7 +241,9 @@ class RunConfig:
             return Price(*self.price)
         if is_simulated(model) or model.startswith("local/"):
             return Price(0.0, 0.0)
-        info = get_model_info(model)
+        # Inspect's first greeting ("hooks enabled") is meant for its own command; stdout is for results.
+        with redirect_stdout(sys.stderr):
+            info = get_model_info(model)
         if info is None or info.cost is None:
             raise UsageError(
                 f"A cost limit needs prices, and those of {model} are not known. Give them with "
