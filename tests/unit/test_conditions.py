@@ -14,7 +14,7 @@ from _data import data_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abilene.analysis import conditions as module
+from abilene.analysis import _shares
 from abilene.analysis.conditions import conditions, conditions_by_setting
 from abilene.analysis.estimate import estimate
 from abilene.analysis.gain import paired_score, wilson
@@ -519,14 +519,14 @@ def test_mutants_are_caught(monkeypatch):
     def by_discussion(scores):
         return {f"{t} {e}": v for (t, e), v in scores.items()}
 
-    def of_single_answers(values, tasks, nothing, whole=module._mean):
+    def of_single_answers(values, tasks, nothing, whole=_shares.mean):
         return whole(values, [f"{t} {i}" for i, t in enumerate(tasks)], nothing)
 
     mutants = [
-        ("_by_task", by_discussion, test_several_discussions_of_a_task_are_one_unit_and_are_paired_by_epoch),
-        ("_mean", of_single_answers, test_resampling_takes_tasks_whole),
+        ("by_task", by_discussion, test_several_discussions_of_a_task_are_one_unit_and_are_paired_by_epoch),
+        ("mean", of_single_answers, test_resampling_takes_tasks_whole),
         (
-            "_bootstrap",
+            "bootstrap",
             lambda sums, counts, rng, b: (float((sums / counts).mean()),) * 2,
             test_where_all_tasks_are_alike_the_interval_is_no_point,
         ),
@@ -534,6 +534,6 @@ def test_mutants_are_caught(monkeypatch):
     ]
     for name, mutant, test in mutants:
         with monkeypatch.context() as patch:
-            patch.setattr(module, name, mutant)
+            patch.setattr(_shares, name, mutant)
             with pytest.raises(AssertionError):
                 test()

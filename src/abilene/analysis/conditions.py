@@ -12,17 +12,14 @@ An answer that is missing is left out of both and counted apart.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from math import ceil, floor, lcm
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from abilene.analysis.gain import exact_p_value, paired_gain, paired_score, wilson
+from abilene.analysis._ceiling import Setting, ceiling_of, check_held, rows_of, settings_of
+from abilene.analysis._shares import Scores, Value, accuracy, gain, gap, verdict_gain
 from abilene.errors import UsageError
 from abilene.records._cells import KEY_FINE, Cells, build
 from abilene.records._seen import Tally, tally
@@ -31,49 +28,11 @@ from abilene.records.schema import SETTING_PARTS, is_simulated
 from abilene.seeds import child_rng, child_seed
 
 SCHEMA = 1
-_FINEST = 5040
 SCORINGS = ("average", "majority")
 CONDITIONS = ("full", "before", "after")
 
 #: How errors name the two records.
 NAMES = ("The record of the full profile", "The record of the hidden profile")
-#: Part of a setting's label where every agent holds every note, as `abilene.evals.plan` writes it.
-FULL_PROFILE = "full profile"
-# Parts of the label that say how discussions go on after round 0, the only one of the full profile that is used.
-_HELD = re.compile(r"\d+ rounds|open discussion of \d+ rounds(, stopping early)?")
-
-Floats = NDArray[np.float64]
-Setting = dict[str, str | None]
-Key = tuple[str, int]  # task and epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """An accuracy in [0, 1], or a difference of two in [-1, 1].
-
-    Attributes
-    ----------
-    mean, lower, upper : float or None
-        Mean and 95 % interval; None where not known, with the `reason`.
-    interval : str or None
-        ``bootstrap`` (tasks resampled), or ``score`` where all tasks are alike and resampling would claim certainty:
-        Wilson's interval of an accuracy, Tango's of a difference, for as many trials as there are tasks.
-    p_value : float or None
-        Of a difference: exact two-sided test of none, under independent signs of the tasks' net differences.
-    n, tasks : int
-        Discussions (of a gap: tasks) and tasks behind the mean.
-    reason : str or None
-        Why a number is missing.
-    """
-
-    mean: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    interval: str | None = None
-    p_value: float | None = None
-    n: int = 0
-    tasks: int = 0
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +110,8 @@ class Conditions:
 class _Votes:
     """Scores of one condition, by discussion."""
 
-    average: dict[Key, tuple[int, int]] = field(default_factory=dict)  # correct, answered
-    majority: dict[Key, tuple[int, int]] = field(default_factory=dict)  # 0 or 1, of 1
+    average: Scores = field(default_factory=dict)  # correct, answered
+    majority: Scores = field(default_factory=dict)  # 0 or 1, of 1
     truth: dict[str, str] = field(default_factory=dict)
     missing: Missing = field(default_factory=Missing)
 
@@ -210,7 +169,7 @@ def conditions(
     >>> round(found.average.gain.mean, 3), found.majority.gain.mean, found.majority.gap.mean
     (0.333, 1.0, 0.0)
     """
-    held = _settings(hidden)
+    held = settings_of(hidden)
     if len(held) != 1:
         raise UsageError(
             f"{names[1]} must hold one setting, and holds {len(held) or 'none'}. "
@@ -257,13 +216,13 @@ def conditions_by_setting(
     1 rounds 0.0
     2 rounds 1.0
     """
-    settings = _settings(hidden)
-    ceilings = None if full is None else [(s, _of(full, s)) for s in _settings(full)]
-    _check_held(None if ceilings is None else [s for s, _ in ceilings], settings, names)
+    settings = settings_of(hidden)
+    ceilings = None if full is None else [(s, rows_of(full, s)) for s in settings_of(full)]
+    check_held(None if ceilings is None else [s for s, _ in ceilings], settings, names)
     out = []
     for setting in settings:
-        mine = _of(hidden, setting)
-        ceiling = None if ceilings is None else _ceiling(ceilings, setting, mine, names)
+        mine = rows_of(hidden, setting)
+        ceiling = None if ceilings is None else ceiling_of(ceilings, setting, mine, names)
         out.append(_compare(ceiling, setting, mine, seed, bootstraps))
     return tuple(out)
 
@@ -294,17 +253,17 @@ def _compare(
     own_seed = child_seed(seed, "setting", *(str(setting[part]) for part in SETTING_PARTS))
     scored = {}
     for name in SCORINGS:
-        scores = [getattr(v, name) for v in (ceiling, before, after)]
+        scores: list[Scores] = [getattr(v, name) for v in (ceiling, before, after)]
         keep = {k: v for k, v in scores[0].items() if k[0] not in differ}
         rng = (child_rng(seed, "conditions", name, what) for what in (*CONDITIONS, "gain", "gap"))
         scored[name] = Scored(
-            full=_accuracy(scores[0], next(rng), bootstraps, given=full is not None),
-            before=_accuracy(scores[1], next(rng), bootstraps),
-            after=_accuracy(scores[2], next(rng), bootstraps),
-            gain=_gain(scores[1], scores[2], next(rng), bootstraps)
+            full=accuracy(scores[0], next(rng), bootstraps, given=full is not None),
+            before=accuracy(scores[1], next(rng), bootstraps),
+            after=accuracy(scores[2], next(rng), bootstraps),
+            gain=gain(scores[1], scores[2], next(rng), bootstraps)
             if name == "average"
-            else _verdict_gain(scores[1], scores[2], own_seed, bootstraps),
-            gap=_gap(keep, scores[2], next(rng), bootstraps, given=full is not None),
+            else verdict_gain(scores[1], scores[2], own_seed, bootstraps),
+            gap=gap(keep, scores[2], next(rng), bootstraps, given=full is not None),
         )
     missing = {name: v.missing for name, v in zip(CONDITIONS, (ceiling, before, after), strict=True)}
     if full is None:
@@ -320,121 +279,6 @@ def _compare(
         missing=missing,
         reasons=tuple(reasons),
     )
-
-
-# Which records belong together ----------------------------------------------------------------------------
-
-
-def _settings(record: pl.DataFrame) -> list[Setting]:
-    return list(record.select(SETTING_PARTS).unique().sort(SETTING_PARTS).iter_rows(named=True))
-
-
-def _of(record: pl.DataFrame, setting: Setting) -> pl.DataFrame:
-    return record.filter(pl.col(part).eq_missing(pl.lit(setting[part], pl.String)) for part in SETTING_PARTS)
-
-
-def _parts(setting: Setting) -> list[str]:
-    return [part for part in (setting["setting"] or "").split("; ") if part]
-
-
-def _agents(setting: Setting) -> str:
-    """What the label says about who discusses what, such as the rates of simulated agents."""
-    return "; ".join(p for p in _parts(setting) if p != FULL_PROFILE and not _HELD.fullmatch(p))
-
-
-def _check_held(full: Sequence[Setting] | None, hidden: Sequence[Setting], names: tuple[str, str]) -> None:
-    """Refuse records of the other condition: every number would be about something else than its name says."""
-    for name, settings in zip(names, (full, hidden), strict=True):
-        if settings is not None and not settings:
-            raise UsageError(f"{name} holds no rows. Give the log of a run.")
-    wrong = full is not None and any(FULL_PROFILE not in _parts(s) for s in full)
-    if any(FULL_PROFILE in _parts(s) for s in hidden):
-        if wrong and full is not None and not any(FULL_PROFILE in _parts(s) for s in full):
-            raise UsageError(
-                f"The two are swapped: {names[1]} was run with --condition full, and {names[0]} with --condition "
-                "hidden. Give the run with --condition full as --full."
-            )
-        raise UsageError(
-            f"{names[1]} was run with --condition full; HIDDEN needs a run with --condition hidden (the default)."
-        )
-    if wrong:
-        raise UsageError(
-            f"{names[0]} was run with --condition hidden; --full needs a run with --condition full. "
-            f"(A table of your own says so with {FULL_PROFILE!r} in its column setting.)"
-        )
-
-
-def _ceiling(
-    full: Sequence[tuple[Setting, pl.DataFrame]],
-    setting: Setting,
-    hidden: pl.DataFrame,
-    names: tuple[str, str],
-) -> pl.DataFrame:
-    """The full record of the same agents."""
-    why = [_differ(s, record, setting, hidden, names) for s, record in full]
-    same = [f for f, found in zip(full, why, strict=True) if found is None]
-    if not same:
-        raise UsageError(max(found for found in why if found is not None)[1])
-    if len({_first_votes(record) for _, record in same}) > 1:
-        raise UsageError(
-            f"{names[0]} holds {len(same)} settings of these agents, with different independent answers. "
-            "Filter it by its setting first, or give one run."
-        )
-    return same[0][1]  # round 0 carries no instruction and no intervention: these are the same answers
-
-
-def _differ(
-    full: Setting, ceiling: pl.DataFrame, setting: Setting, hidden: pl.DataFrame, names: tuple[str, str]
-) -> tuple[int, str] | None:
-    """Why a full record is no ceiling of a hidden one: how far the two agree, and an error's text."""
-    pairs = [(part, full[part], setting[part]) for part in ("benchmark", "model", "reasoning")]
-    pairs.append(("agents", _agents(full), _agents(setting)))
-    for i, (part, there, here) in enumerate(pairs):
-        if there != here:
-            return i, _not_same(part, there, here)
-    if _without_sizes(full) != _without_sizes(setting):
-        return len(pairs), _not_same("team", full["team"], setting["team"])
-    if full["team"] == setting["team"]:
-        return None
-    # The label names the sizes of all teams, which can differ because other tasks were drawn.
-    sizes, own = _sizes(ceiling), _sizes(hidden)
-    if other := sorted(t for t in sizes.keys() & own.keys() if sizes[t] != own[t]):
-        t = other[0]
-        return len(pairs) + 1, (
-            f"Task {t!r} has a team of {own[t]} in {names[1]} and of {sizes[t]} in {names[0]}. "
-            "Run both with the same --team-size."
-        )
-    if absent := sorted(own.keys() - sizes.keys()):
-        return len(pairs) + 2, (
-            f"The full profile has team {full['team'] or 'not named'!r}, the hidden one "
-            f"{setting['team'] or 'not named'!r}, and {len(absent)} of {len(own)} tasks of {names[1]} are not in "
-            f"{names[0]}, such as {absent[0]!r}. Run both with the same --tasks, --seed and --team-size."
-        )
-    return None
-
-
-def _not_same(part: str, there: str | None, here: str | None) -> str:
-    todo = " Run both with the same -M and -B." if part == "agents" else ""
-    return (
-        f"The full profile has {part} {there or 'not named'!r}, the hidden one {here or 'not named'!r}. "
-        f"Only the same agents on the same benchmark can be compared.{todo}"
-    )
-
-
-def _without_sizes(setting: Setting) -> str:
-    """What else the team's label says, such as personas."""
-    return re.sub(r"^N=\d+(,\d+)*", "", setting["team"] or "")
-
-
-def _sizes(record: pl.DataFrame) -> dict[str, int]:
-    """Agents of each task."""
-    found = record.filter(pl.col("round") == 0).group_by("task").agg(pl.col("agent").n_unique())
-    return dict(found.iter_rows())
-
-
-def _first_votes(record: pl.DataFrame) -> tuple[tuple[object, ...], ...]:
-    columns = ("task", "epoch", "agent", "truth", "public")
-    return tuple(record.filter(pl.col("round") == 0).select(columns).sort(columns).iter_rows())
 
 
 # Scores ---------------------------------------------------------------------------------------------------
@@ -485,132 +329,6 @@ def _told(missing: dict[str, Missing]) -> list[str]:
         if m.no_key:
             out.append(f"{name}: {m.no_key} discussions have no single answer key and are left out.")
     return out
-
-
-# Means and intervals --------------------------------------------------------------------------------------
-
-
-def _accuracy(
-    scores: dict[Key, tuple[int, int]], rng: np.random.Generator, bootstraps: int, *, given: bool = True
-) -> Value:
-    if not given:
-        return Value(reason="no record of the full profile")
-    keys = sorted(scores)
-    values = np.array([scores[k][0] / scores[k][1] for k in keys])
-    value, sums, counts = _mean(values, [k[0] for k in keys], "no discussion has an answer")
-    if value.tasks < 2:
-        return value
-    limits, how = _bootstrap(sums, counts, rng, bootstraps), "bootstrap"
-    if limits is None:
-        # Between whole numbers of tasks: the wider of the two neighbors' intervals.
-        k, n = float(values.mean()) * value.tasks, value.tasks
-        low, high = wilson(floor(k + 1e-9), n), wilson(ceil(k - 1e-9), n)
-        assert low is not None and high is not None
-        limits, how = (low[0], high[1]), "score"
-    return replace(value, lower=limits[0], upper=limits[1], interval=how)
-
-
-def _gain(
-    before: dict[Key, tuple[int, int]],
-    after: dict[Key, tuple[int, int]],
-    rng: np.random.Generator,
-    bootstraps: int,
-) -> Value:
-    keys = sorted(before.keys() & after.keys())
-    pairs = [(before[k], after[k]) for k in keys]
-    return _difference(pairs, [k[0] for k in keys], rng, bootstraps, "no discussion has both votes")
-
-
-def _verdict_gain(
-    before: dict[Key, tuple[int, int]], after: dict[Key, tuple[int, int]], seed: int, bootstraps: int
-) -> Value:
-    """Gain of the majority, the same numbers as in `abilene.analysis.estimate`."""
-    keys = sorted(before.keys() & after.keys())
-    won, task = [[bool(scores[k][0]) for k in keys] for scores in (before, after)], [k[0] for k in keys]
-    gain = paired_gain(won[0], won[1], cluster=task, seed=seed, bootstraps=bootstraps)
-    return Value(
-        mean=gain.mean,
-        lower=gain.lower,
-        upper=gain.upper,
-        interval=gain.interval,
-        p_value=gain.p_value,
-        n=gain.n,
-        tasks=gain.tasks,
-        reason=gain.reason if gain.n else "no discussion has both votes",
-    )
-
-
-def _gap(
-    full: dict[Key, tuple[int, int]],
-    after: dict[Key, tuple[int, int]],
-    rng: np.random.Generator,
-    bootstraps: int,
-    *,
-    given: bool,
-) -> Value:
-    if not given:
-        return Value(reason="no record of the full profile")
-    above, reached = _by_task(full), _by_task(after)
-    tasks = sorted(above.keys() & reached.keys())
-    pairs = [(above[t], reached[t]) for t in tasks]
-    return _difference(pairs, tasks, rng, bootstraps, "no task has votes in both records")
-
-
-def _by_task(scores: dict[Key, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    """Mean over the discussions of each task, as an exact fraction."""
-    out: dict[str, list[tuple[int, int]]] = {}
-    for (task, _), score in scores.items():
-        out.setdefault(task, []).append(score)
-    means = {}
-    for task, several in out.items():
-        whole = lcm(*(n for _, n in several))
-        means[task] = (sum(k * (whole // n) for k, n in several), whole * len(several))
-    return means
-
-
-def _difference(
-    pairs: Sequence[tuple[tuple[int, int], tuple[int, int]]],
-    tasks: Sequence[str],
-    rng: np.random.Generator,
-    bootstraps: int,
-    nothing: str,
-) -> Value:
-    values = np.array([k1 / n1 - k0 / n0 for (k0, n0), (k1, n1) in pairs])
-    value, sums, counts = _mean(values, tasks, nothing)
-    if not value.n:
-        return value
-    # The test counts in parts of a common denominator (a bounded one: large teams can lack any number of answers).
-    whole = min(lcm(*(n for pair in pairs for _, n in pair)), _FINEST)
-    net = np.rint(sums * whole).astype(np.int64)
-    value = replace(value, p_value=exact_p_value(net // max(int(np.gcd.reduce(net)), 1)))
-    if value.tasks < 2:
-        return value
-    limits, how = _bootstrap(sums, counts, rng, bootstraps), "bootstrap"
-    if limits is None:
-        won, lost = (value.tasks * float(np.maximum(s * values, 0.0).mean()) for s in (1, -1))
-        limits, how = paired_score(won, lost, value.tasks), "score"
-    return replace(value, lower=limits[0], upper=limits[1], interval=how)
-
-
-def _mean(values: Floats, tasks: Sequence[str], nothing: str) -> tuple[Value, Floats, Floats]:
-    """Mean over discussions, and sums and numbers of discussions by task."""
-    if not values.size:
-        return Value(reason=nothing), np.zeros(0), np.zeros(0)
-    place = np.unique(np.asarray(tasks), return_inverse=True)[1]
-    sums, counts = (np.bincount(place, w).astype(np.float64) for w in (values, np.ones(values.size)))
-    reason = "one task: nothing is known about how tasks differ" if sums.size == 1 else None
-    return Value(mean=float(values.mean()), n=values.size, tasks=sums.size, reason=reason), sums, counts
-
-
-def _bootstrap(
-    sums: Floats, counts: Floats, rng: np.random.Generator, bootstraps: int
-) -> tuple[float, float] | None:
-    """Percentile interval of the mean over resampled tasks; None where all tasks are alike."""
-    if float(np.ptp(sums / counts)) < 1e-12:
-        return None
-    drawn = rng.multinomial(sums.size, np.full(sums.size, 1.0 / sums.size), size=bootstraps)
-    lower, upper = np.quantile((drawn @ sums) / (drawn @ counts), [0.025, 0.975])
-    return (float(lower), float(upper)) if upper - lower > 1e-12 else None
 
 
 __all__ = ["Conditions", "Missing", "Scored", "Value", "conditions", "conditions_by_setting"]
