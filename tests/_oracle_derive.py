@@ -158,6 +158,7 @@ def _row(
         "changed": right_before != right_now,
         "correction": dissent > 0 and (not withheld or mutant == "withheld rows counted"),
         "off_rule": now["public"] not in (z, m),
+        "off_rule_own": now["public"] not in (z, m) and now["public"] == now["private"],
         "tie": bool(answers) and m is None,
     }
 

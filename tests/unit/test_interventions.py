@@ -422,6 +422,23 @@ def test_a_pack_without_the_wording_is_refused_by_name(tmp_path):
         talk(some_task(options=(), benchmark="musique"), babble(), pack=pack)
 
 
+@pytest.mark.parametrize("name", ["none", "transparent", "forced_majority"])
+def test_replies_that_cannot_be_read_fail_the_audit_in_every_arm(name):
+    """The statement is set, but the model's own replies tell whether it keeps to the format."""
+    task = some_task()
+
+    def mute(call):
+        return "I cannot tell." if call.kind == "public" else babble()(call)
+
+    rows, _ = talk(task, mute, intervention=name)
+    report = audit(Loaded(record=frame(rows, {"intervention": name}))).settings[0]
+    assert report.unparsed == report.replies == 15
+    assert not report.passes
+    rows, _ = talk(task, babble(), intervention=name)
+    report = audit(Loaded(record=frame(rows, {"intervention": name}))).settings[0]
+    assert (report.unparsed, report.passes) == (0, True)
+
+
 # Who is told what ------------------------------------------------------------------------------------------
 
 

@@ -69,6 +69,7 @@ class SettingEstimate:
                 "used": rows.used,
                 "dropped": rows.dropped,
                 "off_rule": rows.off_rule,
+                "off_rule_own": rows.off_rule_own,
                 "ties": rows.ties,
             },
             "counts": self.data.counts.to_dict(),

@@ -14,7 +14,7 @@ from abilene.records.audit import Audit, SettingAudit
 #: Rules by name. Each leaves out what certainly fails (`abilene.analysis.manipulation.Check`), never the undecided.
 RULES = {
     "audit": "its audit fails (too many replies without an answer, or reasoning that was to be off)",
-    "manipulation": "any of the manipulation checks below fails",
+    "manipulation": "any of the manipulation checks below fails (those for information do not count)",
     "accuracy": "independent accuracy is not the designed one",
     "picks": "agents do not pick the candidate with more findings in view",
     "counts": "agents do not count findings right",
@@ -105,7 +105,7 @@ def _reasons(rule: str, audited: SettingAudit, checks: tuple[Check, ...]) -> lis
     return [
         f"{rule}: {c.name} {c.share:.2f} of {c.n} rows, expected {c.expected}"
         for c in checks
-        if c.outcome == "fail" and c.name.startswith(names)
+        if c.outcome == "fail" and c.name.startswith(names) and (c.binding or rule != "manipulation")
     ]
 
 

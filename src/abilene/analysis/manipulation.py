@@ -4,11 +4,15 @@ Four questions, each answered per setting from the record: does the independent 
 designed p = n_inf / N; does an agent pick the candidate with more findings in its view; does it count them
 right; does it state answers that are neither its own nor the majority's (off-rule). A model that fails is not
 wrong: its rates simply do not mean what the design says they mean.
+
+A statement that is the agent's own private answer of the same round is its own here, also where `derive` counts it
+as off-rule because the agent held another answer on entering: a model that follows evidence and says so at once does
+what is asked of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -16,7 +20,6 @@ import polars as pl
 from abilene.analysis.gain import wilson
 from abilene.records.derive import Derived, SettingData
 from abilene.records.schema import SETTING_PARTS
-from abilene.team.interventions import INTERVENTIONS
 
 Outcome = Literal["pass", "fail", "undecided", "not applicable"]
 
@@ -24,8 +27,11 @@ Outcome = Literal["pass", "fail", "undecided", "not applicable"]
 ACCURACY_TOLERANCE = 0.10
 #: Least share of answers for the candidate with more findings in view, and of right counts.
 LEAST_SHARE = 0.90
-#: Greatest share of off-rule statements.
+#: Greatest share of statements that are neither the agent's own, before or now, nor the majority's.
 MOST_OFF_RULE = 0.10
+
+# Here a single clue is weak by design, so that a model which does not follow it does nothing wrong.
+_FOR_INFORMATION = frozenset({"medeinst"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Check:
         Rows behind it.
     expected : str
         The bound, in words.
+    binding : bool
+        Whether the outcome counts in `gate`; else it is for information.
     """
 
     name: str
@@ -56,6 +64,7 @@ class Check:
     upper: float | None
     n: int
     expected: str
+    binding: bool = True
 
 
 def _check(name: str, k: int, n: int, low: float, high: float, expected: str) -> Check:
@@ -80,7 +89,8 @@ def manipulation_checks(record: pl.DataFrame, *, off_rule: int, used: int) -> tu
     record : polars.DataFrame
         Rows of one setting (schema v1).
     off_rule, used : int
-        Off-rule rows and used rows as `abilene.records.derive` counts them.
+        Off-rule rows but those of the agent's own new answer, and used rows, as `abilene.records.derive` counts
+        them.
 
     Returns
     -------
@@ -120,32 +130,34 @@ def _off_rule(off_rule: int, used: int) -> Check:
 
 
 def off_rule_check_of(data: SettingData) -> Check:
-    """The check that needs no design: statements that are neither the agent's own answer nor the majority's.
-
-    Not applicable where an intervention set the statements: a statement that follows the new private answer is
-    off-rule by construction wherever that answer is neither the former one nor the majority's.
-    """
-    name = data.setting["intervention"]
-    if name in INTERVENTIONS and INTERVENTIONS[name].statement is not None:
-        return _off_rule(0, 0)
-    return _off_rule(data.rows.off_rule, data.rows.used)
+    """The check that needs no design: statements that are neither the agent's own answer nor the majority's."""
+    return _off_rule(data.rows.off_rule - data.rows.off_rule_own, data.rows.used)
 
 
 def checks_by_setting(record: pl.DataFrame, derived: Derived) -> list[tuple[Check, ...]]:
-    """Checks of every setting of a record, in the order of `Derived.settings`."""
+    """Checks of every setting of a record, in the order of `Derived.settings`.
+
+    On MedEinst, where the one crucial clue is weak against the shared description, those of the design are for
+    information: they say whether the clue decides for this model, and a model for which it does not is no failure.
+    """
     out = []
     for data in derived.settings:
         mine = record.filter(
             pl.all_horizontal(pl.col(part).eq_missing(pl.lit(data.setting[part])) for part in SETTING_PARTS)
         )
-        own = manipulation_checks(mine, off_rule=data.rows.off_rule, used=data.rows.used)
-        out.append((*own[:-1], off_rule_check_of(data)) if own else ())
+        off_rule = off_rule_check_of(data)
+        own = manipulation_checks(
+            mine, off_rule=data.rows.off_rule - data.rows.off_rule_own, used=data.rows.used
+        )
+        if data.setting["benchmark"] in _FOR_INFORMATION:
+            own = tuple(c if c == off_rule else replace(c, binding=False) for c in own)
+        out.append(own)
     return out
 
 
 def gate(checks: tuple[Check, ...]) -> Outcome:
-    """Verdict over all checks: fail if one fails, pass if every applicable one passes, else undecided."""
-    outcomes = {c.outcome for c in checks} - {"not applicable"}
+    """Verdict over all binding checks: fail if one fails, pass if every applicable one passes, else undecided."""
+    outcomes = {c.outcome for c in checks if c.binding} - {"not applicable"}
     if not outcomes:
         return "not applicable"
     if "fail" in outcomes:

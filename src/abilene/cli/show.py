@@ -117,7 +117,7 @@ def show_checks(checks: tuple[Check, ...], *, brief: bool = False) -> None:
         if brief and c.outcome in ("pass", "not applicable"):
             continue
         at = f"{number(c.share, 2)}, expected {c.expected}" if c.n else "no rows"
-        table.add_row(f"  {c.name}", c.outcome, at)
+        table.add_row(f"  {c.name}", c.outcome if c.binding else f"({c.outcome}, for information)", at)
     if table.row_count:
         out.print(table)
     out.print()

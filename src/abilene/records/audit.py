@@ -10,7 +10,7 @@ from abilene.errors import UsageError
 from abilene.records.checks import visible_disagreements
 from abilene.records.derive import Derived, SettingData, derive
 from abilene.records.loaded import Fault, Loaded, Notes
-from abilene.records.schema import KEY, SETTING_PARTS, Status, is_simulated
+from abilene.records.schema import ANSWERED, KEY, SETTING_PARTS, Status, is_simulated
 
 #: Greatest share of public replies after round 0 without an answer; above it the setting fails.
 MOST_UNPARSED = 0.02
@@ -158,7 +158,8 @@ def _plain(s: SettingAudit) -> list[str]:
     if rows.dropped:
         lines.append("    dropped: " + _counted(rows.dropped))
     share = "" if s.off_rule_share is None else f" ({100 * s.off_rule_share:.1f} % of the used)"
-    lines.append(f"  off-rule statements: {rows.off_rule}{share}; ties: {rows.ties}")
+    own = f", {rows.off_rule_own} of them a new answer of the agent's own" if rows.off_rule_own else ""
+    lines.append(f"  off-rule statements: {rows.off_rule}{share}{own}; ties: {rows.ties}")
     if s.unparsed_share is not None:
         lines.append(
             f"  public replies without an answer: {s.unparsed} of {s.replies} ({100 * s.unparsed_share:.1f} %)"
@@ -215,7 +216,9 @@ def audit(loaded: Loaded, *, derived: Derived | None = None) -> Audit:
 def _setting(data: SettingData, rows: pl.DataFrame) -> SettingAudit:
     asked = pl.col("public_status").fill_null("") != Status.NOT_ASKED
     later = rows.filter((pl.col("round") > 0) & asked)
-    unparsed = int(later["public"].is_null().sum())
+    # Where an intervention set the statement, the reply's own line tells whether the model keeps to the format.
+    unread = ~pl.col("public_reply_status").is_in(ANSWERED).fill_null(True)
+    unparsed = int(later.select((pl.col("public").is_null() | unread).sum()).item())
     sizes = rows.group_by("task", "epoch").agg(pl.col("agent").n_unique())["agent"].unique().sort()
     held = rows.filter(pl.col("private").is_not_null())
     sources = held.group_by(pl.col("private_source").fill_null("unknown")).len().sort("private_source")

@@ -10,7 +10,8 @@ For the agent of a row of round t >= 1, with z its private answer after t - 1:
   and private(t) = public(t);
 - correction row: not withheld, d > 0 (ties included). Entering correct (z is the answer key) it changed when
   private(t) is not correct; entering wrong, when private(t) is correct;
-- off-rule: public(t) is neither z nor m. Such rows stay in the counts.
+- off-rule: public(t) is neither z nor m. Such rows stay in the counts. Those that state the private answer of the same
+  round (`off_rule_own`) are counted beside: the agent changed its mind and said so.
 
 Expected are all agents of a discussion in rounds 1 to T, T the largest round of the setting. Every expected row
 is used, or dropped for the first of `REASONS` that applies.
@@ -89,12 +90,13 @@ class Counts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCounts:
-    """What became of the expected rows: expected = used + sum(dropped)."""
+    """What became of the expected rows: expected = used + sum(dropped); off_rule_own is a part of off_rule."""
 
     expected: int
     used: int
     dropped: dict[str, int]
     off_rule: int
+    off_rule_own: int
     ties: int
 
     def to_dict(self) -> dict[str, object]:
@@ -104,6 +106,7 @@ class RowCounts:
             "used": self.used,
             "dropped": dict(self.dropped),
             "off_rule": self.off_rule,
+            "off_rule_own": self.off_rule_own,
             "ties": self.ties,
         }
 
@@ -169,7 +172,8 @@ class Derived:
         """One line for each expected discussion row.
 
         Columns: setting parts, task, epoch, round, agent; majority, dissent, opportunity, withheld,
-        internalized, enters_correct, enters_wrong, changed, off_rule, tie (null where the row is dropped);
+        internalized, enters_correct, enters_wrong, changed, off_rule, off_rule_own, tie (null where the row is
+        dropped);
         correction (does it enter the correction counts); drop_reason (null where it is used).
         """
         if self._cells is None or self._rows is None:
@@ -192,10 +196,12 @@ class _Rows:
     changed: Bools
     correction: Bools
     off_rule: Bools
+    off_rule_own: Bools
     tie: Bools
 
 
 _FLAGS = ("opportunity", "withheld", "internalized", "enters_correct")
+_LATER = ("changed", "off_rule", "off_rule_own", "tie", "correction")
 _ROW_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     **dict.fromkeys((*SETTING_PARTS, "task"), pl.String),
     "epoch": pl.Int64,
@@ -203,7 +209,7 @@ _ROW_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "agent": pl.String,
     "majority": pl.String,
     "dissent": pl.Float64,
-    **dict.fromkeys((*_FLAGS, "enters_wrong", "changed", "off_rule", "tie", "correction"), pl.Boolean),
+    **dict.fromkeys((*_FLAGS, "enters_wrong", *_LATER), pl.Boolean),
     "drop_reason": pl.String,
 }
 
@@ -311,6 +317,7 @@ def _rows(record: pl.DataFrame, cells: Cells, counted: Tally, include_joint: boo
         changed=used & (np.where(enters_correct, z_now != truth, z_now == truth)),
         correction=used & ~withheld & (differing > 0),
         off_rule=used & (said != z) & (said != majority),
+        off_rule_own=used & (said != z) & (said != majority) & (said == z_now),
         tie=used & (majority < 0) & (visible > 0),
     )
 
@@ -348,6 +355,7 @@ def _settings(cells: Cells, counted: Tally, rows: _Rows) -> tuple[SettingData, .
                     used=int((reason < 0).sum()),
                     dropped={REASONS[i]: int(c) for i, c in enumerate(dropped) if c},
                     off_rule=int(rows.off_rule[r].sum()),
+                    off_rule_own=int(rows.off_rule_own[r].sum()),
                     ties=int(rows.tie[r].sum()),
                 ),
                 counts=Counts(
@@ -420,11 +428,11 @@ def _row_frame(cells: Cells, rows: _Rows) -> pl.DataFrame:
     data["agent"] = names(cells.agent_names, cells.agent[rows.cell])
     data["majority"] = names(cells.answers, rows.majority)
     data["dissent"] = pl.Series(rows.dissent)
-    for flag in (*_FLAGS, "changed", "off_rule", "tie", "correction"):
+    for flag in (*_FLAGS, *_LATER):
         data[flag] = pl.Series(getattr(rows, flag))
     data["enters_wrong"] = ~data["enters_correct"]
     df = pl.DataFrame(data)
-    measured = ("majority", "dissent", *_FLAGS, "enters_wrong", "changed", "off_rule", "tie", "correction")
+    measured = ("majority", "dissent", *_FLAGS, "enters_wrong", *_LATER)
     reason = names(list(REASONS), rows.reason)
     return (
         df.with_columns(pl.when(used).then(pl.col(c)).alias(c) for c in measured)

@@ -68,6 +68,7 @@ COLUMNS: dict[str, pl.DataType | type[pl.DataType]] = {
     "public": pl.String,
     "public_status": pl.String,
     "public_set": pl.Boolean,  # true: an intervention put this statement in the place of the agent's (see public_raw)
+    "public_reply_status": pl.String,  # then: status of the statement in the agent's own reply, which was not used
     "truth": pl.String,
     # what the agent saw of others: agents observed (null: everybody else) and, where it is not simply their
     # public answers of the round before, the answers this very call saw (nulls inside: seen as missing)
@@ -113,6 +114,7 @@ class Row:
     public: str | None = None
     public_status: str | None = None
     public_set: bool | None = None
+    public_reply_status: str | None = None
     observed: tuple[str, ...] | None = None
     observed_public: tuple[str | None, ...] | None = None
     share: str | None = None

@@ -141,6 +141,7 @@ async def _round(task: Task, ask: Ask, protocol: Protocol, team: _Team, t: int, 
         private, source = probe, Source.PROBE
         if probe.missing and not joint.missing:
             private, source = joint, Source.JOINT
+        said_status = public.status
         if change.statement is not None:
             others = tuple(team.public[j] for j in seen[i])
             public = change.statement(Turn(team.private[i], private, public, others))
@@ -166,6 +167,7 @@ async def _round(task: Task, ask: Ask, protocol: Protocol, team: _Team, t: int, 
                 public=public.opinion,
                 public_status=public.status,
                 public_set=True if change.statement is not None else None,
+                public_reply_status=said_status if change.statement is not None else None,
                 observed=tuple(str(j) for j in seen[i]),
                 share=share.id,
                 share_status=share.status,

@@ -37,6 +37,7 @@ class Own(msgspec.Struct, gc=False, omit_defaults=True):
     joint_private: str | None = None
     public_status: str | None = None
     public_set: bool | None = None
+    public_reply_status: str | None = None
     share_status: str | None = None
     designed_accuracy: float | None = None
     view_favors: str | None = None
