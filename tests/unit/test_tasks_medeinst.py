@@ -112,10 +112,30 @@ def test_the_added_finding_is_found_with_its_sub_bullets(file):
     assert diagnoses == ("Disease 10", "Disease 3")
 
 
-def test_a_finding_with_other_sub_bullets_is_an_altered_one(file):
+def test_other_sub_bullets_alone_add_no_finding(file):
     rows = pair(control_lines=("- Pain", "  - arm"), trap_lines=("- Pain", "  - arm", "  - jaw"))
-    [one], *_ = read_pairs(file(*rows))
-    assert (one.decisive.text, one.removed) == ("Pain (arm; jaw)", 1)
+    pairs, left_out, _ = read_pairs(file(*rows))
+    assert (pairs, left_out) == ([], {"have a trap that adds no finding": 1})
+
+
+def test_of_a_common_finding_only_the_common_details_are_read(file):
+    rows = pair(
+        control_lines=("- Pain", "  - arm", "  - hip", "- Rash", "  - crimson"),
+        trap_lines=("- Pain", "  - jaw", "  - arm", "- Rash", "  - azure", "- Fever", "  - high"),
+    )
+    [one], left_out, _ = read_pairs(file(*rows))
+    assert (one.decisive.text, one.removed, one.altered) == ("Fever (high)", 0, 2)
+    assert {f.text for f in one.common if f.line in ("Pain", "Rash")} == {"Pain (arm)", "Rash"}
+    assert not left_out
+    notes = [n.text for t in medeinst.load(file(*rows), per_level=1) for n in t.shared]
+    assert not any(word in text for text in notes for word in ("jaw", "hip", "crimson", "azure"))
+
+
+def test_one_line_twice_is_one_finding():
+    case = parse_narrative(
+        "Sex: F, Age: 3\nSymptoms:\n- Pain\n  - arm\n- Pain\n  - leg\n  - arm\nAntecedents:\n- Pain"
+    )
+    assert [f.text for f in case.findings] == ["Pain (arm; leg)", "Pain"]
 
 
 def test_persons_are_kept_as_far_as_they_agree(file):
@@ -183,6 +203,12 @@ def test_resembling_findings_are_never_neutral(file):
 )
 def test_resemblance_is_symmetric(a, b):
     assert resembles(a, b) == resembles(b, a) == (a[0].lower() == b[0].lower())
+
+
+def test_resemblance_begins_at_a_ratio_of_six_tenths():
+    """Blocks of 6 of 10 letters match on either side: 2 * 6 / 20; then 5 of 10."""
+    assert resembles("abcdefghij", "abcdefklmn")
+    assert not resembles("abcdefghij", "abcdeoklmn")
 
 
 # Tasks ------------------------------------------------------------------------------------------------------
@@ -404,9 +430,11 @@ def test_narratives_differ_by_at_most_five_findings_a_side_and_say_only_what_is_
         assert (control["case_type"], trap["case_type"]) == ("control", "trap")
         assert control["ground_truth"] != trap["ground_truth"]
         one, two = (set(parse_narrative(r["narrative"]).findings) for r in (control, trap))
-        heads = [{f.text.split(" (")[0] for f in side} for side in (one - two, two - one)]
-        assert len(heads[0] | heads[1]) > 0
-        assert max(map(len, heads)) <= 5
+        heads = [
+            {next(q for q in questions if f.text.startswith(q)) for f in side}
+            for side in (one - two, two - one)
+        ]
+        assert 0 < len(heads[0] | heads[1]) <= 5  # the lines that differ are the evidences that differ
         for finding in one | two:
             assert any(finding.text.startswith(q) for q in questions)
 
@@ -462,8 +490,7 @@ def test_values_are_put_into_words_and_defaults_left_out(tiny):
     assert from_ddxplus(*tiny((30, "F", "Gout", "['E_1', 'E_2_@_V_0']"), (30, "F", "Flu", "['E_1']"))) == []
     lists = from_ddxplus(*tiny(one, (30, "F", "Gout", one[3].replace("'E_1', ", ""))))
     assert (
-        "- Where is the pain?\n  - arm\n  - leg\n- How bad is the pain? 4 on a scale up to 10"
-        in lists[0]["narrative"]
+        "- Where is the pain? arm; leg\n- How bad is the pain? 4 on a scale up to 10" in lists[0]["narrative"]
     )
 
 

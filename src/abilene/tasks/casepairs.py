@@ -1,14 +1,15 @@
 """Pairs of a typical and a counterfactual case, read from MedEinst's rows and taken apart into findings.
 
-A finding is a top-level bullet of a section together with its sub-bullets. Two narratives are compared finding by
-finding; spaces at line ends do not count (in the published file they mark most traps and no control).
+A finding is a top-level bullet of a section; sub-bullets are its details. Two narratives are compared by their
+top-level lines, and spaces at line ends do not count (in the published file they mark most traps and no control).
+A finding that both cases have is common to them even where its details differ; agents read the details of both.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Literal
@@ -44,12 +45,25 @@ class Finding:
     ----------
     section : str
         Heading that it stands under, such as ``"Symptoms"``.
-    text : str
-        The bullet; sub-bullets follow in brackets, separated by semicolons.
+    line : str
+        The bullet's own line.
+    details : tuple of str
+        Its sub-bullets.
     """
 
     section: str
-    text: str
+    line: str
+    details: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What tells findings apart: section and line."""
+        return self.section, self.line
+
+    @property
+    def text(self) -> str:
+        """The line; details follow in brackets, separated by semicolons."""
+        return self.line + (f" ({'; '.join(self.details)})" if self.details else "")
 
     def note_text(self) -> str:
         """As agents read it."""
@@ -65,7 +79,7 @@ class Narrative:
     person : tuple of str
         Lines about sex and age.
     findings : tuple of Finding
-        In the order of the text, each once.
+        In the order of the text, each line once in its section (with the details of all its bullets).
     """
 
     person: tuple[str, ...]
@@ -119,11 +133,11 @@ def parse_narrative(text: str) -> Narrative:
             raise ValueError(f"neither sex and age, nor a heading, nor a bullet: {line!r}")
     if not blocks:
         raise ValueError("no finding")
-    findings = (
-        Finding(where, " ".join(top.split()) + (f" ({'; '.join(subs)})" if subs else ""))
-        for where, (top, *subs) in blocks
-    )
-    return Narrative(person, tuple(dict.fromkeys(findings)))
+    details: dict[tuple[str, str], list[str]] = {}
+    for where, (top, *subs) in blocks:
+        details.setdefault((where, " ".join(top.split())), []).extend(subs)
+    findings = (Finding(*place, tuple(dict.fromkeys(subs))) for place, subs in details.items())
+    return Narrative(person, tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +153,13 @@ class Pair:
     person : tuple of str
         Sex and age, as far as they are the same.
     common : tuple of Finding
-        Findings of both.
+        Findings of both, with the details that both have.
     decisive : Finding
         The one that only the trap has.
     removed : int
         Findings that only the control has (what the decisive one replaces); shown to nobody.
+    altered : int
+        Common findings whose details differ; the details that differ are shown to nobody.
     """
 
     case_id: str
@@ -153,6 +169,7 @@ class Pair:
     common: tuple[Finding, ...]
     decisive: Finding
     removed: int
+    altered: int = 0
 
     def neutral(self) -> tuple[Finding, ...]:
         """Common findings that do not resemble the decisive one."""
@@ -242,7 +259,9 @@ def read_pairs(path: str | Path) -> tuple[list[Pair], Counter[str], tuple[str, .
 
 def _pair(key: str, control: _Row, typical: Narrative, trap: _Row, altered: Narrative) -> Pair | str:
     """The pair, or why it is not usable."""
-    added = [f for f in altered.findings if f not in typical.findings]
+    was = {f.place: f for f in typical.findings}
+    now = {f.place: f for f in altered.findings}
+    added = [f for f in altered.findings if f.place not in was]
     names = control.ground_truth.strip(), trap.ground_truth.strip()
     if names[0].casefold() == names[1].casefold():
         return "have one diagnosis for both cases"
@@ -250,7 +269,18 @@ def _pair(key: str, control: _Row, typical: Narrative, trap: _Row, altered: Narr
         return "have a trap that adds no finding"
     if len(added) > 1:
         return "have a trap that adds several findings"
-    common = tuple(f for f in altered.findings if f in typical.findings)
-    removed = sum(f not in altered.findings for f in typical.findings)
+    common = tuple(
+        replace(f, details=tuple(d for d in f.details if d in was[place].details))
+        for place, f in now.items()
+        if place in was
+    )
     person = tuple(line for line in altered.person if line in typical.person)
-    return Pair(key, *names, person, common, added[0], removed)
+    return Pair(
+        key,
+        *names,
+        person,
+        common,
+        added[0],
+        removed=len(was.keys() - now.keys()),
+        altered=sum(set(now[p].details) != set(was[p].details) for p in now.keys() & was.keys()),
+    )

@@ -161,7 +161,7 @@ def _narrative(one: _Patient, other: _Patient, evidences: Mapping[str, _Evidence
             if not common and evidence.scale is not None:
                 continue
             values = common or values
-        sections[evidence.section] += _bullet(evidence, sorted(values))
+        sections[evidence.section].append(_bullet(evidence, sorted(values)))
     lines = [f"Sex: {one.sex}, Age: {one.age}"]
     for name, bullets in sections.items():
         if bullets:
@@ -169,16 +169,15 @@ def _narrative(one: _Patient, other: _Patient, evidences: Mapping[str, _Evidence
     return "\n".join(lines)
 
 
-def _bullet(evidence: _Evidence, values: Sequence[str]) -> list[str]:
+def _bullet(evidence: _Evidence, values: Sequence[str]) -> str:
     if values == [""]:
         said = ["Yes"]
     elif evidence.scale is not None:
         said = [f"{value} on a scale up to {evidence.scale}" for value in values]
     else:
         said = [evidence.values[value] for value in values]
-    if len(said) == 1:
-        return [f"- {evidence.text} {said[0]}"]
-    return [f"- {evidence.text}", *(f"  - {text}" for text in said)]
+    # All in one line: findings are compared by their top-level lines.
+    return f"- {evidence.text} {'; '.join(said)}"
 
 
 def _objects(path: str | Path, what: str) -> dict[str, dict[str, object]]:

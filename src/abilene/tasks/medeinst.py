@@ -74,9 +74,10 @@ def load(
     -------
     tuple of Task
         By level. Ids are ``me-<n_inf>-<case id>``. `design` holds n_agents, n_informed, p_design = n_inf / N,
-        informed (indices of the informed agents, comma-separated), control_diagnosis, case_id and removed
-        (findings of the control that nobody reads). The decisive note is about the answer, neutral ones about
-        nothing. Every pair could serve at every level, so that levels do not differ in their cases.
+        informed (indices of the informed agents, comma-separated), control_diagnosis, case_id, removed (findings of
+        the control that nobody reads) and altered (common findings whose details differ). The decisive note is about
+        the answer, neutral ones about nothing. Every pair could serve at every level, so that levels do not differ
+        in their cases.
 
     Warns
     -----
@@ -190,6 +191,7 @@ def _make(pair: Pair, level: int, team_size: int, findings: int, options: tuple[
             "control_diagnosis": pair.control,
             "case_id": pair.case_id,
             "removed": pair.removed,
+            "altered": pair.altered,
         },
     )
 
