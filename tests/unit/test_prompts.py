@@ -1,11 +1,15 @@
 import re
+from importlib import resources
 from itertools import pairwise
 
 import pytest
 
 from abilene.errors import InputError, UsageError
+from abilene.tasks import full_profile
+from abilene.tasks.hidden_profile import make_tasks
 from abilene.tasks.task import Note, Task
 from abilene.team.prompts import View, load_pack, render
+from abilene.team.protocol import Protocol
 
 PACK = load_pack()
 TASK = Task(
@@ -155,3 +159,18 @@ def test_formats_of_a_silent_round_and_of_a_doubt():
     assert [line.tag for line in lines] == ["PRIVATE", "PUBLIC", "SHARE", "DOUBT"]
     assert user.index("SHARE:") < user.index("DOUBT:")
     assert "- Panelist 2 says: x\n  Panelist 2 on why the leading answer may be wrong: why" in user
+
+
+def test_a_pack_without_words_for_one_alone_serves_all_but_the_full_profile(tmp_path):
+    text = (resources.files("abilene.team") / "packs" / "abilene.toml").read_text()
+    for name in ("alone_system", "alone"):
+        text = re.sub(rf'(?s)^{name} = """.*?"""\n', "", text, flags=re.M)
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    pack, task = load_pack(path), make_tasks(per_level=1)[1]
+    assert pack.section("options").alone is None
+    Protocol(pack=pack).check(task)
+    with pytest.raises(
+        UsageError, match="Add alone_system and alone to the section that hidden_profile uses"
+    ):
+        Protocol(pack=pack).check(full_profile(task))

@@ -1,5 +1,6 @@
 """One suite for every benchmark. A new entry in `BENCHMARKS` gets it for free."""
 
+import asyncio
 import json
 import sys
 import types
@@ -11,7 +12,9 @@ from _benchmarks import benchmark_file
 from abilene.errors import InputError, UsageError
 from abilene.tasks import BENCHMARKS, benchmark
 from abilene.tasks.task import Task
+from abilene.team.call import Completion
 from abilene.team.prompts import load_pack
+from abilene.team.protocol import Protocol, discuss
 
 #: Fewer tasks than asked for is what small sample files give.
 pytestmark = pytest.mark.filterwarnings("ignore:(MuSiQue|MedEinst):UserWarning")
@@ -119,15 +122,35 @@ def test_without_a_file_the_hub_is_asked_and_its_silence_is_told(bench, monkeypa
         replace(bench, hub=None).make()
 
 
-def test_every_agent_holds_every_fact_in_the_full_profile(bench):
+def test_everybody_reads_every_fact_in_the_full_profile(bench):
     dealt, full = make(bench, tasks=6, seed=2), make(bench, tasks=6, seed=2, condition="full")
     assert [t.id for t in full] == [t.id for t in dealt]
     for hidden, open_ in zip(dealt, full, strict=True):
-        facts = {n.text for own in hidden.private for n in own}
-        assert all({n.text for n in own} == facts and len(own) == len(facts) for own in open_.private)
-        assert open_.shared == hidden.shared and open_.answer == hidden.answer
-        assert all(own[: len(mine)] == mine for own, mine in zip(open_.private, hidden.private, strict=True))
+        facts = {n.text for own in (hidden.shared, *hidden.private) for n in own}
+        assert {n.text for n in open_.shared} == facts and len(open_.shared) == len(facts)
+        assert open_.shared[: len(hidden.shared)] == hidden.shared and open_.answer == hidden.answer
+        assert open_.private == ((),) * hidden.team_size
         assert "p_design" not in open_.design and open_.digest != hidden.digest
         assert bench.check(open_) == [] == bench.check(hidden)
-        lacking = replace(open_, private=(open_.private[0][1:], *open_.private[1:]))
-        assert bench.check(lacking) != []
+        assert bench.check(replace(open_, private=((open_.shared[0],), *open_.private[1:]))) != []
+        assert bench.check(replace(open_, shared=(*open_.shared, open_.shared[-1]))) != []
+
+
+def test_the_full_profile_is_told_of_no_knowledge_that_others_lack(bench):
+    """Agents that hold everything must not read that something is missing from their view, in any round."""
+    task = make(bench, tasks=1, seed=2, condition="full")[0]
+    seen = []
+
+    async def ask(call):
+        seen.append((call.round, call.system, call.user))
+        return Completion("\n".join(f"{line.tag}: {task.answer}" for line in call.format))
+
+    asyncio.run(discuss(task, ask, Protocol(rounds=1)))
+    for t, system, user in seen:
+        assert all(note.text in user for note in task.shared)
+        for words in ("have not seen", "not be enough", "have not read", "also has documents"):
+            assert words not in system + user
+        assert t or "nobody else" not in user
+    section = load_pack().section(bench.name)
+    for words in ("only you", "own", "nobody", "colleague", "other", "team", "group"):
+        assert words not in f"{section.alone_system} {section.alone}".casefold().split()

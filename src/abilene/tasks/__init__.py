@@ -9,7 +9,7 @@ from pathlib import Path
 
 from abilene.errors import UsageError
 from abilene.tasks import hidden_profile, hiddenbench, medeinst, musique
-from abilene.tasks.evidence import CONDITIONS, check_full, favored, full_profile, view_counts
+from abilene.tasks.evidence import CONDITIONS, check_full, favored, full_profile, is_full, view_counts
 from abilene.tasks.files import file_digest
 from abilene.tasks.hub import HIDDENBENCH, MEDEINST, MUSIQUE, HubFile
 from abilene.tasks.task import Note, Task
@@ -79,7 +79,7 @@ class Benchmark:
 
     def check(self, task: Task) -> list[str]:
         """Faults of one task, in words; empty if it is sound, in either condition."""
-        return check_full(task) if task.design.get("condition") == "full" else self.deal(task)
+        return check_full(task) if is_full(task) else self.deal(task)
 
     def make(
         self, *, data: str | Path | None = None, condition: str = "hidden", **options: object

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -60,36 +61,39 @@ def full_profile(task: Task) -> Task:
     Returns
     -------
     Task
-        The same id, question and shared notes. Each agent holds its own notes first, then those of the next agents
-        in turn; a note that several agents hold is listed once. `design` says ``condition = "full"`` and no longer
-        says who was informed or which accuracy that would give.
+        The same id and question. The notes of all agents are shared, each once, after those that were shared before;
+        nobody holds one alone. `design` says ``condition = "full"`` and no longer says who was informed or which
+        accuracy that would give.
 
     Examples
     --------
     >>> task = Task("t", "b", "Q?", ("x", "y"), "x", (), ((Note("one"),), (Note("two"),), (Note("one"),)))
-    >>> [[note.text for note in own] for own in full_profile(task).private]
-    [['one', 'two'], ['two', 'one'], ['one', 'two']]
+    >>> full = full_profile(task)
+    >>> [note.text for note in full.shared], full.private
+    (['one', 'two'], ((), (), ()))
     """
-    n = task.team_size
-    everything = []
-    for i in range(n):
-        notes = [note for k in range(n) for note in task.private[(i + k) % n]]
-        everything.append(tuple({note.text: note for note in notes}.values()))
+    everything = {note.text: note for own in (task.shared, *task.private) for note in own}
     kept = {
         k: v for k, v in task.design.items() if k not in ("n_informed", "p_design", "informed", "holders")
     }
-    return replace(task, private=tuple(everything), design={**kept, "condition": "full"})
+    return replace(
+        task,
+        shared=tuple(everything.values()),
+        private=((),) * task.team_size,
+        design={**kept, "condition": "full"},
+    )
+
+
+def is_full(task: Task) -> bool:
+    """Whether a task is of the full profile, in which everybody reads everything."""
+    return task.design.get("condition") == "full"
 
 
 def check_full(task: Task) -> list[str]:
-    """What is wrong with a full profile, in words; empty if every agent holds the same facts, each once."""
-    faults = []
-    texts = [[note.text for note in own] for own in task.private]
-    for i, own in enumerate(texts):
-        if len(set(own)) != len(own):
-            faults.append(f"{task.id}: agent {i} holds a fact twice")
-        if set(own) != set(texts[0]):
-            faults.append(f"{task.id}: agents 0 and {i} hold different facts in the full profile")
+    """What is wrong with a full profile, in words; empty if everybody reads every fact, each once."""
+    faults = [f"{task.id}: agent {i} holds a note alone" for i, own in enumerate(task.private) if own]
+    texts = [note.text for note in task.shared]
+    faults += [f"{task.id}: the fact {text!r} is listed twice" for text, n in Counter(texts).items() if n > 1]
     if task.options and task.answer not in task.options:
         faults.append(f"{task.id}: the answer {task.answer!r} is none of the options {task.options!r}")
     return faults

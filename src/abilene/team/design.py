@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from abilene.errors import UsageError
+from abilene.tasks.evidence import is_full
 from abilene.tasks.task import Task
 from abilene.team.interventions import Intervention, intervention
-from abilene.team.prompts import PromptPack, load_pack
+from abilene.team.prompts import PromptPack, check_alone, load_pack
 from abilene.team.roles import instructed
 from abilene.team.topology import Topology
 
@@ -104,6 +105,8 @@ class Protocol:
                 f"The prompt pack '{self.pack.name}' lists options, and {task.benchmark} has none. Add a section "
                 f"[{task.benchmark}], as the built-in pack has it."
             )
+        if is_full(task):
+            check_alone(self.pack, task.benchmark)
         if self.change.silent and section.share is None:
             raise UsageError(
                 f"The prompt pack '{self.pack.name}' has no wording for a round that only shares. Add share to the "

@@ -8,11 +8,12 @@ from typing import Any
 
 from abilene.errors import UsageError
 from abilene.tasks.factory import full_view, hidden_view, trial_agent
+from abilene.tasks.hiddenbench import BENCHMARK
 from abilene.tasks.journal import Answered, Generated, Journal
 from abilene.tasks.sieve import CONDITIONS, Condition, Trial
 from abilene.tasks.structure import Candidate
 from abilene.team.call import Completion
-from abilene.team.prompts import PromptPack, View, load_pack, render
+from abilene.team.prompts import PromptPack, View, check_alone, load_pack, render
 from abilene.team.replies import read_reply
 
 Generate = Callable[[str], Awaitable[str]]
@@ -58,6 +59,7 @@ class Executor:
             raise UsageError(f"connections must be at least 1, found {connections}.")
         self.journal, self.answer, self.seed = journal, answer, seed
         self.pack = load_pack() if pack is None else pack
+        check_alone(self.pack, BENCHMARK)
         self.calls = 0
         self._slots = asyncio.Semaphore(connections)
         self._on_call = on_call
@@ -117,7 +119,7 @@ class Executor:
                 if condition == "full"
                 else hidden_view(candidate, key)
             )
-            system, user, format = render(self.pack, view, agent, "round0", "", View())
+            system, user, format = render(self.pack, view, agent, "round0", "", View(), alone=True)
             async with self._slots:
                 try:
                     done = await self.answer(system, user)

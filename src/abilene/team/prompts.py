@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from abilene.errors import InputError, UsageError
+from abilene.tasks.evidence import is_full
 from abilene.tasks.task import Task
 from abilene.team.call import Kind, Line
 
@@ -30,6 +31,8 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "public": _ROUND,
     "probe": _ROUND,
     "share": _ROUND,
+    "alone_system": frozenset({"member", "agent", "n", "framing"}),
+    "alone": _ALWAYS - {"shared", "notes"} | {"facts"},
 }
 _REQUIRED: dict[str, frozenset[str]] = {
     "system": frozenset({"framing"}),
@@ -37,7 +40,10 @@ _REQUIRED: dict[str, frozenset[str]] = {
     "public": frozenset({"question", "shared", "notes", "board", "others"}),
     "probe": frozenset({"question", "shared", "notes", "board", "others"}),
     "share": frozenset({"question", "shared", "notes", "board"}),
+    "alone_system": frozenset({"framing"}),
+    "alone": frozenset({"question", "facts"}),
 }
+_OPTIONAL = ("share", "alone_system", "alone")
 _OPEN = frozenset({"member", "agent", "n", "question", "options", "facts"})
 _OPEN_ROUND = _OPEN | {"vote", "rationale", "others"}
 _OPEN_ALLOWED: dict[str, frozenset[str]] = {
@@ -66,6 +72,10 @@ class Section:
     public: str
     probe: str
     share: str | None = None  # a round in which notes are shared and no answer is asked for
+    alone_system: str | None = (
+        None  # where nothing is said of who knows what: full profile, trials of a factory
+    )
+    alone: str | None = None
 
     @property
     def lists_options(self) -> bool:
@@ -232,7 +242,7 @@ def _check_interventions(where: str | Path, entries: object, table: str = "inter
 
 
 def _section(where: str | Path, key: str, value: object) -> Section:
-    return Section(**_texts(where, key, value, _ALLOWED, _REQUIRED, optional="share"))
+    return Section(**_texts(where, key, value, _ALLOWED, _REQUIRED, optional=_OPTIONAL))
 
 
 def _open_section(where: str | Path, value: object) -> OpenSection:
@@ -251,7 +261,7 @@ def _texts(
     value: object,
     allowed: Mapping[str, frozenset[str]],
     required: Mapping[str, frozenset[str]],
-    optional: str | None = None,
+    optional: Sequence[str] = (),
 ) -> dict[str, str]:
     """The texts of a section, each with the placeholders that it may and must have."""
     fields = ("member", *allowed)
@@ -263,7 +273,7 @@ def _texts(
         raise InputError(where, f"unknown entry {sorted(unknown)}", f"Known: {', '.join(fields)}.", field=key)
     for name in fields:
         text = value.get(name)
-        if name == optional and text is None:
+        if name in optional and text is None:
             continue
         if not isinstance(text, str) or not text.strip():
             raise InputError(where, "is missing or empty", "Write the text.", field=f"{key}.{name}")
@@ -336,6 +346,7 @@ def render(
     *,
     silent: bool = False,
     doubt: bool = False,
+    alone: bool = False,
 ) -> tuple[str, str, tuple[Line, ...]]:
     """System prompt, user prompt and reply format of one call.
 
@@ -357,8 +368,14 @@ def render(
         The public call of a round in which notes are shared and nothing is stated.
     doubt : bool
         The public call also asks for a reason against the leading answer.
+    alone : bool
+        Round 0 as a question to somebody who is told of no team: all that the agent knows is one list. Tasks of the
+        full profile are always asked so, and nothing in their prompts speaks of knowledge that others lack.
     """
     section = pack.section(task.benchmark)
+    alone = alone or is_full(task)
+    if alone:
+        check_alone(pack, task.benchmark)
     member = section.member
     own_notes = task.private[agent]
     others = _others(member, view)
@@ -376,12 +393,15 @@ def render(
         "shared": "\n".join(f"- {n.text}" for n in task.shared) or NOTHING,
         "notes": "\n".join(f"[{note_id(i)}] {n.text}" for i, n in enumerate(own_notes)) or NOTHING,
         "board": "\n".join(board) or NOTHING,
+        "facts": "\n".join(f"- {n.text}" for n in (*task.shared, *own_notes)) or NOTHING,
         "others": "\n".join(others) or NOBODY,
         "own": view.own or NO_ANSWER,
         "a": a,
         "b": b,
     }
-    template = {"round0": section.round0, "public": section.public, "probe": section.probe}[kind]
+    system = (section.alone_system if alone else None) or section.system
+    first = (section.alone if alone else None) or section.round0
+    template = {"round0": first, "public": section.public, "probe": section.probe}[kind]
     lines = reply_format(task, agent, kind)
     if kind == "public" and silent:
         if section.share is None:
@@ -394,7 +414,17 @@ def render(
     if kind == "public" and doubt:
         user += f"\n\n{pack.directive(_DOUBT, 1, 1)}"
         lines = (*lines, Line("DOUBT"))
-    return fill(section.system, values), user, lines
+    return fill(system, values), user, lines
+
+
+def check_alone(pack: PromptPack, benchmark: str) -> None:
+    """Refuse a pack without wording for a question to one agent alone."""
+    section = pack.section(benchmark)
+    if section.alone is None or section.alone_system is None:
+        raise UsageError(
+            f"The prompt pack '{pack.name}' has no wording for one agent that holds everything. Add alone_system and "
+            f"alone to the section that {benchmark} uses, as the built-in pack has them."
+        )
 
 
 def _others(member: str, view: View) -> list[str]:
