@@ -166,6 +166,10 @@ def trials(full, hidden, agents=5):
         ("u" * 10, "u" * 10, False, ["unreadable_answers"]),
         ("r" * 7 + "wwu", "w" * 10, False, ["full"]),  # 7 of 9 < .80
         ("r" * 8 + "wwu"[:2], "rrwwwwwwww", False, []),
+        ("r" * 7 + "wuu", "w" * 10, False, ["unreadable_answers"]),  # 7 of 8, but perhaps 7 of 10
+        ("r" * 10, "rwwwwwwwuu", False, ["unreadable_answers"]),  # 1 of 8, but perhaps 3 of 10
+        ("r" * 8 + "wu", "rwwwwwwwwu", False, []),  # 8 of 10 and 2 of 10 at worst
+        ("r" * 8 + "wu", "rwwwwwwwwu", True, ["unreadable_answers"]),
         ("r" * 10, "rwwwwrwwww", False, ["decisive_view"]),  # agent 0 right twice of twice
         ("r" * 10, "rwwwwuwwww", False, []),  # once is no pattern
     ],

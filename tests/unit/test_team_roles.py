@@ -1,6 +1,8 @@
 import pytest
 
-from abilene.errors import InputError
+from abilene.errors import InputError, UsageError
+from abilene.tasks.hidden_profile import make_tasks
+from abilene.team.protocol import Protocol
 from abilene.team.roles import instructed, load_personas
 
 
@@ -59,3 +61,13 @@ def test_everybody_is_chosen_equally_often():
             counts[i] += 1
     assert sum(counts) == 2000
     assert all(abs(c - 400) < 5 * (1000 * 0.4 * 0.6) ** 0.5 for c in counts)
+
+
+def test_a_share_of_less_than_half_an_agent_is_refused_before_anything_is_asked():
+    assert len(instructed(0.125, 4, 0, "t")) == 1
+    with pytest.raises(UsageError, match=r"for nobody. Give at least 0.125"):
+        instructed(0.12, 4, 0, "t")
+    task = make_tasks(per_level=1)[0]
+    Protocol(instruction="C", instruction_share=0.1).check(task)
+    with pytest.raises(UsageError, match=f"task {task.id}"):
+        Protocol(instruction="C", instruction_share=0.09).check(task)

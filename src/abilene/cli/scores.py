@@ -131,6 +131,9 @@ def scores(
                 out.print(
                     "  third: the answer is neither the case's diagnosis nor its control's", style="dim"
                 )
+                out.print(
+                    "  the control cases were not run: the rate counts teams that miss those too", style="dim"
+                )
             gone = ", ".join(f"{row['stage']} {row['unanswered']}" for row in mine)
             out.print(f"  discussions left out as unanswered: {gone}", style="dim")
 

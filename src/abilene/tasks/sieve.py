@@ -72,6 +72,11 @@ class Counts:
         return self.right + self.wrong
 
     @property
+    def asked(self) -> int:
+        """All of them."""
+        return self.readable + self.unreadable
+
+    @property
     def accuracy(self) -> float | None:
         """Share of the readable answers that are right; None without any."""
         return self.right / self.readable if self.readable else None
@@ -117,6 +122,9 @@ class Filter:
     The bounds are compared exactly: 8 of 10 is not less than .80. Ten trials are a coarse sieve: a task that is
     answered rightly with probability .60 passes ``full`` = .80 in 17 % of all cases.
 
+    Accuracy is over the readable answers, and a candidate whose bounds would not hold if its unreadable answers had
+    been wrong (full) or right (hidden) is rejected as well (``unreadable_answers``).
+
     A candidate is also rejected (``decisive_view``) if some agent's part was right in each of its readable answers,
     two at least. The average can hide that: of ten trials in turn an agent of a team of four has two or three, so a
     clue that always decides by itself may stay at .20.
@@ -153,15 +161,25 @@ class Filter:
             ]
         reasons = []
         full, hidden = (Fraction(counts[c].right, counts[c].readable) for c in CONDITIONS)
-        low, high = Fraction(str(self.full)), Fraction(str(self.hidden))
-        if full < low or (self.strict and full == low):
+        if self._low(full):
             want = f"{'more than' if self.strict else 'at least'} {self.full:g}"
             reasons.append(Reason("full", f"right in {_of(counts['full'])} with all facts; {want} is needed"))
-        if hidden > high or (self.strict and hidden == high):
+        if self._high(hidden):
             want = f"{'less than' if self.strict else 'at most'} {self.hidden:g}"
             reasons.append(
                 Reason("hidden", f"right in {_of(counts['hidden'])} with one agent's part; {want} is needed")
             )
+        # Kept only if it would be kept whatever the unreadable answers were.
+        sure = counts["full"].right, counts["hidden"].right + counts["hidden"].unreadable
+        least, most = (Fraction(k, counts[c].asked) for k, c in zip(sure, CONDITIONS, strict=True))
+        unsure = []
+        if not self._low(full) and self._low(least):
+            unsure.append(f"{counts['full'].unreadable} (full)")
+        if not self._high(hidden) and self._high(most):
+            unsure.append(f"{counts['hidden'].unreadable} (hidden)")
+        if unsure:
+            told = f"{' and '.join(unsure)} of {self.trials} answers could not be read"
+            reasons.append(Reason("unreadable_answers", f"{told}, and the bound depends on them"))
         for agent in sorted({t.agent for t in trials if t.condition == "hidden"}):
             own = count(trials, "hidden", agent)
             if own.right >= 2 and not own.wrong:
@@ -172,6 +190,14 @@ class Filter:
                     )
                 )
         return reasons
+
+    def _low(self, full: Fraction) -> bool:
+        bound = Fraction(str(self.full))
+        return full < bound or (self.strict and full == bound)
+
+    def _high(self, hidden: Fraction) -> bool:
+        bound = Fraction(str(self.hidden))
+        return hidden > bound or (self.strict and hidden == bound)
 
 
 def _of(counts: Counts) -> str:

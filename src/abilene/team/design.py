@@ -99,6 +99,8 @@ class Protocol:
                     f"{what.capitalize()} for agent {wrong[0]}, and the team of task {task.id} has {n} agents, "
                     f"numbered 0 to {n - 1}."
                 )
+        if self.instruction_share < 1.0:
+            instructed(self.instruction_share, n, self.seed, task.id)
         section = self.pack.section(task.benchmark)
         if not task.options and section.lists_options:
             raise UsageError(

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from abilene.errors import InputError
+from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng
 
 _HINT = (
@@ -30,11 +30,21 @@ def instructed(share: float, team_size: int, seed: int, task: str) -> frozenset[
     task : str
         Its id.
 
+    Raises
+    ------
+    UsageError
+        The share is less than half an agent.
+
     Examples
     --------
     >>> len(instructed(0.5, 5, seed=1, task="t")), len(instructed(1.0, 5, seed=1, task="t"))
     (3, 5)
     """
+    if int(share * team_size + 0.5) < 1:
+        raise UsageError(
+            f"An instruction for {share:g} of a team of {team_size} (task {task}) is an instruction for nobody. "
+            f"Give at least {1 / (2 * team_size):.3g}, which is one agent."
+        )
     order = child_rng(seed, "instructed", task).permutation(team_size)
     return frozenset(int(i) for i in order[: int(share * team_size + 0.5)])
 

@@ -52,7 +52,7 @@ def separatrix(c: float, a: float, rho: float, r: float, observed: float) -> flo
 
 
 def jump_withholding(a: float, rho: float, r: float, observed: float) -> tuple[float | None, Kind]:
-    """Smallest withholding rate c_jump at which a stable state of low accuracy exists.
+    """Withholding rate c_jump from which on a team can stay in a stable state of low accuracy.
 
     A vanishing minority recovers if and only if c < c_jump; between c_jump and c* it grows, but only up to
     that low state.
