@@ -181,3 +181,39 @@ def test_the_command_line_sweeps_lists_and_leaves_out(tmp_path):
     assert listed["withholding_set"] == {"transparent": 0.0, "forced_majority": 1.0}
     shown = runner.invoke(app, ["estimate", str(tmp_path / "x")]).stdout
     assert "side by side" in shown and shown.index("1 rounds") < shown.index("2 rounds")
+
+
+def test_repetitions_draw_anew_and_count_as_one_unit(tmp_path):
+    config = RunConfig(
+        benchmark="hiddenbench", data=benchmark_file("hiddenbench"), tasks=5, rounds=1, epochs=3,
+        instructions=("A", "C"), model_args={"accuracy": 0.5}, out=tmp_path / "run",
+    )  # fmt: skip
+    result = run(config, progress=False)
+    assert result.finished == {"A": (15, 15), "C": (15, 15)}
+    assert cached(tmp_path / "run") == forecast(config).calls
+    first = result.loaded.record.filter(pl.col("round") == 0)
+    votes = {
+        (instruction, epoch): tuple(rows.sort("task", "agent")["public"])
+        for (instruction, epoch), rows in first.group_by("instruction", "epoch")
+    }
+    assert len(votes) == 6 and len({votes["A", e] for e in (1, 2, 3)}) == 3
+    assert all(votes["A", e] == votes["C", e] for e in (1, 2, 3))
+    for setting in estimate(result.loaded.record).settings:
+        assert (setting.data.discussions, len(setting.data.tasks)) == (15, 5)
+    again = run(config, progress=False)
+    assert again.calls == 0 and again.loaded.record.equals(result.loaded.record)
+    with pytest.raises(UsageError, match="epochs must be at least 1, found 0"):
+        RunConfig(epochs=0)
+
+
+def test_defaults_of_the_command_are_the_documented_ones():
+    def calls(*options):
+        done = CliRunner().invoke(
+            app, ["run", "hidden_profile", "--tasks", "4", "--dry-run", "--json", *options]
+        )
+        return json.loads(done.stdout)["calls"]
+
+    assert calls() == 4 * 5 * (1 + 2 * 3)
+    assert calls("--protocol", "open") == 4 * 5 * (1 + 15 + 1)
+    assert calls("--epochs", "2", "--rounds", "1") == 2 * 4 * 5 * 3
+    assert RunConfig().temperature == 0.7

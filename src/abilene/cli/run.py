@@ -77,6 +77,7 @@ def run(
     personas: Annotated[
         Path | None, typer.Option(help="Who agents are: TOML or JSON, text by agent.")
     ] = None,
+    epochs: Annotated[int, typer.Option(help="Discussions of each task.")] = 1,
     max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Stop before spending more.")] = None,
     price: Annotated[
         str | None, typer.Option(metavar="IN,OUT", help="USD per million tokens, where they are not known.")
@@ -149,6 +150,7 @@ def run(
         max_total_tokens=max_total_tokens,
         out=folder,
         connections=connections,
+        epochs=epochs,
         temperature=temperature,
         attempt_timeout=attempt_timeout,
     )

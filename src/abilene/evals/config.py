@@ -63,6 +63,9 @@ class RunConfig:
         command goes on with the same run.
     connections : int, optional
         Calls at a time; left out: 40, and 8 for a model in this process.
+    epochs : int
+        Discussions of each task, each with its own draws; HiddenBench's published runs hold 10. The estimates take
+        the discussions of a task as one unit.
     temperature, max_tokens, max_retries, attempt_timeout
         Of every call; the timeout in seconds, for one attempt.
     live : bool
@@ -98,6 +101,7 @@ class RunConfig:
     max_total_tokens: int | None = None
     out: str | Path | None = None
     connections: int | None = None
+    epochs: int = 1
     temperature: float = 0.7
     max_tokens: int | None = None
     max_retries: int = 8
@@ -120,6 +124,8 @@ class RunConfig:
             raise UsageError("connections and attempt_timeout must be at least 1.")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise UsageError(f"The temperature must be a number from 0, found {self.temperature}.")
+        if self.epochs < 1:
+            raise UsageError(f"epochs must be at least 1, found {self.epochs}.")
         if self.max_retries < 0:
             raise UsageError(f"max_retries must be at least 0, found {self.max_retries}.")
         if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost > 0):
@@ -201,6 +207,7 @@ class RunConfig:
         return {
             **arguments,
             **({"vary": {k: list(v) for k, v in self.vary.items()}} if self.vary else {}),
+            **({"epochs": self.epochs} if self.epochs > 1 else {}),
             "instructions": list(self.instructions),
             "model": self.model,
             "model_args": {k: "***" if _SECRET.search(k) else v for k, v in sorted(self.model_args.items())},

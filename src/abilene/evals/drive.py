@@ -125,7 +125,7 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
     with lock(out):
         write_facts(config)
         budget = _budget(config, str(model), out)
-        calls = sum(p.calls_by_agent * t.team_size for p in plans for t in p.items)
+        calls = config.epochs * sum(p.calls_by_agent * t.team_size for p in plans for t in p.items)
         with bar(calls, f"{config.benchmark}, {model}", show=progress) as on_call:
             session = Session(budget=budget, on_call=on_call)
             logs = _evaluate(config, plans, model, others, session)
@@ -207,6 +207,7 @@ def _evaluate(
                 log_dir=str(out),
                 model=model,
                 model_roles={agent_role(i): m for i, m in others.items()} or None,
+                epochs=config.epochs,
                 max_tasks=1,
                 max_samples=max(1, round(config.calls_at_a_time / (2 * largest))),
                 # A discussion that was cut short must make its log count as unfinished, so that the next run
@@ -254,20 +255,21 @@ def _collect(
     config: RunConfig, plans: tuple[Plan, ...], model: Model, session: Session, logs: list[EvalLog]
 ) -> RunResult:
     names = config.names
-    finished = {names[digest(plan.setting)]: (0, len(plan.items)) for plan in plans}
-    seen: set[str] = set()
+    finished = {names[digest(plan.setting)]: (0, config.epochs * len(plan.items)) for plan in plans}
+    found: dict[str, tuple[Path, Loaded]] = {}
+    for path, part in _read_logs(config.folder, logs):
+        # A second log of a setting is what an interrupted start left behind.
+        found.setdefault(digest(part.metadata[str(path)]["setting"]), (path, part))
     facts: dict[str, Any] = {}
     paths, parts = [], []
-    for path, part in _read_logs(config.folder, logs):
-        told: dict[str, Any] = dict(part.metadata[str(path)])
-        key = digest(told["setting"])
-        if key in seen:
-            continue  # what an interrupted start left behind
-        seen.add(key)
-        finished[names[key]] = (told["finished"], told["expected"])
-        facts[path.name] = told
-        paths.append(path)
-        parts.append(part)
+    for key in names:  # in the order of the settings, so that a run that is read again gives the same record
+        if key in found:
+            path, part = found[key]
+            told: dict[str, Any] = dict(part.metadata[str(path)])
+            finished[names[key]] = (told["finished"], told["expected"])
+            facts[path.name] = told
+            paths.append(path)
+            parts.append(part)
     loaded = Loaded(
         record=pl.concat([frame([], {}), *(p.record for p in parts)]),
         warnings=[w for p in parts for w in p.warnings],

@@ -68,7 +68,7 @@ def forecast(config: RunConfig) -> Forecast:
     """
     total, asked = _Tally(), set[str]()
     for plan in config.plans:
-        total.add(_rehearse(plan, asked))
+        total.add(_rehearse(plan, asked), config.epochs)  # repetitions share nothing
     read, written = round(total.read / TOKEN), round(total.written / TOKEN)
     try:
         price = config.known_price(config.model)

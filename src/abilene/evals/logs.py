@@ -129,7 +129,10 @@ def read_tasks(path: str | Path) -> list[Task]:
     if "abilene" not in (header.eval.metadata or {}):
         raise InputError(path, f"an Inspect log of another task ('{header.eval.task}')", _HINT)
     light = _HEAVY - {"metadata"} | {"store"}
-    return [Task.from_item(sample.metadata) for sample in _samples(path, light)]
+    found = {
+        sample.id: sample.metadata for sample in _samples(path, light)
+    }  # one task for all its repetitions
+    return [Task.from_item(item) for item in found.values()]
 
 
 def _not_held(rows: list[Row], last_round: int) -> list[Row]:
