@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import random
 from collections import Counter
 
 import polars as pl
 import pytest
 from _mock_server import mock_server, requests
+from inspect_ai.model import ModelOutput
 from polars.testing import assert_frame_equal
 
 from abilene.errors import InputError, UsageError
@@ -208,9 +210,36 @@ def test_budget_reserves_what_is_under_way(tmp_path):
     budget.spend(1, 0)
     assert budget.reserve("abc") is None
     assert Budget(tmp_path / "ledger", usd=1.5, price=Price(1e6, 0.0)).spent == (1.0, 1)
-    (tmp_path / "ledger").write_text("what")
-    with pytest.raises(InputError, match="ledger"):
-        Budget(tmp_path / "ledger")
+    for wrong in ("what", "1", "1 nan", "5 -3", "0.5 1", "1 2 3"):
+        (tmp_path / "ledger").write_text(wrong + "\n")
+        with pytest.raises(InputError, match="ledger"):
+            Budget(tmp_path / "ledger")
+
+
+def test_what_a_start_without_a_limit_spends_counts_later(tmp_path):
+    def config(**limit):
+        return RunConfig(
+            model="openai-api/mock/m", base_url=url, tasks=4, rounds=1, out=tmp_path / "x", **limit
+        )
+
+    with mock_server(log=str(tmp_path / "r.jsonl")) as url:
+        first = run(config(), progress=False)
+        assert first.complete and first.spent == (None, 520 * len(requests(tmp_path / "r.jsonl")))
+        later = run(config(max_total_tokens=10_000), progress=False)
+        assert later.spent == first.spent
+
+
+def test_calls_wait_for_those_under_way_before_a_limit_stops_them(tmp_path):
+    """Every guess is far above what a call takes: the limit must still be nearly used."""
+    with mock_server(log=str(tmp_path / "r.jsonl")) as url:
+        result = run(
+            RunConfig(
+                model="openai-api/mock/m", base_url=url, tasks=8, rounds=1, out=tmp_path / "x",
+                max_total_tokens=20_000, connections=40,
+            ),
+            progress=False,
+        )  # fmt: skip
+    assert not result.complete and 17_000 < result.spent[1] <= 20_000
 
 
 def test_a_server_that_refuses_everything_ends_the_run_early(tmp_path):
@@ -306,3 +335,49 @@ def test_environment_is_as_before(tmp_path):
     assert {k: v for k, v in os.environ.items() if k != "PYTEST_CURRENT_TEST"} == {
         k: v for k, v in before.items() if k != "PYTEST_CURRENT_TEST"
     }
+
+
+class _Trap:
+    """What a pickle of this does when it is loaded, somebody else chose."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def test_a_cache_of_a_stranger_is_data(tmp_path):
+    """A run folder is passed on with its cache; going on with the run must run nothing that lies there."""
+    config = RunConfig(tasks=4, rounds=1, informed=(1,), out=tmp_path / "x")
+    whole = run(config, progress=False).loaded.record
+    cached = [p for p in (tmp_path / "x" / "cache").rglob("*") if p.is_file()]
+    assert len(cached) == 4 * 5 * 3
+    assert all(ModelOutput.model_validate_json(p.read_bytes()).completion for p in cached)
+    for path in cached:
+        path.write_bytes(pickle.dumps((None, _Trap(tmp_path / "sprung"))))
+    for log in (tmp_path / "x").glob("*.eval"):
+        log.unlink()
+    (tmp_path / "x" / "logs.json").unlink()
+    again = run(config, progress=False)
+    assert not (tmp_path / "sprung").exists() and again.complete
+    same = ["task", "round", "agent", "private", "public"]
+    assert again.loaded.record.select(same).equals(whole.select(same))
+    with cached[0].open("wb") as f:
+        pickle.dump(_Trap(tmp_path / "sprung"), f)
+    pickle.loads(cached[0].read_bytes()).close()  # noqa: S301  the trap works
+    assert (tmp_path / "sprung").exists()
+
+
+def test_a_damaged_log_is_named_and_nothing_is_lost(tmp_path):
+    config = RunConfig(tasks=4, rounds=1, informed=(1,), out=tmp_path / "x")
+    run(config, progress=False)
+    facts = (tmp_path / "x" / "run.json").read_text()
+    (log,) = (tmp_path / "x").glob("*.eval")
+    log.write_bytes(log.read_bytes()[:2000])
+    with pytest.raises(InputError, match=r"\.eval: not a readable Inspect log .* Move it away"):
+        run(config, progress=False)
+    assert (tmp_path / "x" / "run.json").read_text() == facts
+    log.unlink()
+    again = run(config, progress=False)
+    assert again.complete and again.spent == (0.0, again.spent[1])

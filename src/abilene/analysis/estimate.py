@@ -57,12 +57,18 @@ class SettingEstimate:
         """The known parts, for display."""
         return " · ".join(v for v in self.setting.values() if v) or "(no setting given)"
 
+    @property
+    def withholding_set(self) -> float | None:
+        """The withholding rate that the arm's intervention sets; None where agents state what they want."""
+        return withholding_set(self.data)
+
     def to_json(self) -> dict[str, Any]:
         """One entry of ``settings`` in the contract of ``abilene estimate --json``."""
         post, rows = self.posterior, self.data.rows
         return {
             "setting": self.setting,
             "simulated": self.simulated,
+            "withholding_set": self.withholding_set,
             "tasks": len(self.data.tasks),
             "rows": {
                 "expected": rows.expected,
@@ -243,6 +249,12 @@ def _contradiction(posterior: SettingPosterior, gain: Gain) -> list[str]:
     return []
 
 
+def withholding_set(data: SettingData) -> float | None:
+    """The withholding rate that a setting's intervention sets, if it sets one."""
+    name = data.setting["intervention"]
+    return INTERVENTIONS[name].withholding if name in INTERVENTIONS else None
+
+
 def _row_reasons(data: SettingData) -> list[str]:
     """What a reader must know about the rows behind the numbers."""
     out = []
@@ -255,12 +267,10 @@ def _row_reasons(data: SettingData) -> list[str]:
         )
     if len(data.tasks) == 1:
         out.append("One task only: nothing is known about how tasks differ.")
-    name = data.setting["intervention"]
-    set_to = INTERVENTIONS[name].withholding if name in INTERVENTIONS else None
-    if set_to is not None:
+    if (set_to := withholding_set(data)) is not None:
         out.append(
-            f"The intervention {name} set withholding to {set_to:g}; the rates that are read describe the rows of this "
-            "arm, not what the agents would do."
+            f"The intervention {data.setting['intervention']} set withholding to {set_to:g}; the rates that are read "
+            "describe the rows of this arm, not what the agents would do."
         )
     if data.undefined:
         out.append(f"{sum(data.undefined.values())} of {data.discussions} discussions have no final verdict.")

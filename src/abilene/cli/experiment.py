@@ -52,7 +52,9 @@ def causal(
             metavar="PATH", help="Data file; with several benchmarks that need one, NAME=PATH each."
         ),
     ] = None,
-    instruction: Annotated[str, typer.Option(help="A, B, C or any sentence.")] = "B",
+    instruction: Annotated[
+        list[str] | None, typer.Option(help="A, B (the default), C or any sentence; one for all arms.")
+    ] = None,
     tasks: Annotated[int | None, typer.Option(help="Number of tasks of each benchmark.")] = None,
     rounds: Annotated[int, typer.Option(help="T, number of discussion rounds.")] = 3,
     reasoning: Annotated[str | None, typer.Option(help="on, off, low, medium or high.")] = None,
@@ -86,6 +88,11 @@ def causal(
     from abilene.evals.causal import forecast_causal
     from abilene.evals.config import RunConfig
 
+    if len(instruction or []) > 1:
+        raise UsageError(
+            "An experiment has one instruction for all arms; found several. Make an experiment of its own (--out) for "
+            "each."
+        )
     benchmarks = benchmark or ["hidden_profile"]
     files = data_files(data or [], benchmarks)
     cells = [
@@ -94,7 +101,7 @@ def causal(
             model=m,
             model_args=model_args(model_arg or []),
             base_url=base_url,
-            instructions=(instruction,),
+            instructions=tuple(instruction or ["B"]),
             tasks=tasks,
             rounds=rounds,
             reasoning=reasoning,
@@ -193,7 +200,7 @@ def show(result: CausalResult) -> None:
 
 
 def _show_cell(c: Comparison) -> None:
-    title = Text(f"{c.benchmark} · {c.model}", style="bold")
+    title = Text(f"{c.benchmark} · {c.model} · {c.control.setting['instruction']}", style="bold")
     if c.simulated:
         title.append("  [simulated agents]", style="magenta")
     out.print(title)
@@ -237,6 +244,13 @@ def _show_arm(a: ArmComparison) -> None:
     color = {"as predicted": "green", "against": "red"}.get(a.outcome, "yellow")
     told = Text(f"direction  predicted {predicted}, observed {observed}: ")
     out.print(told.append(a.outcome, style=f"bold {color}"))
+    lies = {True: "inside", False: "outside"}
+    sizes = [(a.inside, "outcomes expected")]
+    if p.gain_as_run != p.gain:
+        sizes.append((a.inside_as_run, "those as the arm is run"))
+    if told_sizes := [f"{lies[inside]} the {name}" for inside, name in sizes if inside is not None]:
+        out.print(f"size       the gain observed lies {', '.join(told_sizes)}")
+    out.print()
 
 
 def _row(table: Table, name: str, value: Any, *, sign: bool = True) -> None:

@@ -94,7 +94,8 @@ def run(
         typer.Option(
             "-B",
             metavar="KEY=VALUE",
-            help="Variant of the benchmark: findings, options (medeinst), per_hop (musique).",
+            help="Variant of the benchmark: findings, options (medeinst), per_hop (musique), "
+            "per_level (hidden_profile, medeinst).",
         ),
     ] = None,
     attempt_timeout: Annotated[int, typer.Option(help="Seconds for one attempt of a call.")] = 120,
@@ -232,6 +233,9 @@ def _report(result: Any, *, json: bool, seed: int) -> None:
         out.print(f"viewer  inspect view --log-dir {result.out}", markup=False, soft_wrap=True)
     for failure in failures:
         talk.print(f"AUDIT FAILS: {failure}", style="bold red", markup=False)
+    for s in report.settings:
+        for text, n in s.errors.items():
+            talk.print(f"{n} failed calls said: {text}", style="red", markup=False)
     if result.stopped:
         talk.print(f"Stopped: {result.stopped}.")
     if not report.passes or not result.complete:

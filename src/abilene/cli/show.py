@@ -67,6 +67,11 @@ def show_estimate(e: SettingEstimate) -> None:
         table.add_row("gain", number(gain.mean, sign=True), interval(gain.lower, gain.upper, sign=True), p)
     out.print(table)
     color, words = _VERDICT[post.verdict]
+    if e.withholding_set is not None:
+        color, words = (
+            "yellow",
+            f"none of the agents: the arm set c to {e.withholding_set:g} (as read: {post.verdict})",
+        )
     out.print(Text("verdict  ").append(words, style=f"bold {color}"))
     for reason in e.reasons:
         out.print(f"  {reason}", style="dim")
@@ -89,8 +94,15 @@ def show_summary(settings: Sequence[SettingEstimate]) -> None:
         rates = (post.withholding, post.critical_withholding, post.margin)
         shown = [number(r.median if r.identified else None, 2, sign=r is post.margin) for r in rates]
         color, _ = _VERDICT[post.verdict]
-        table.add_row(name, *shown, number(s.gain.mean, 2, sign=True), Text(post.verdict, style=color))
+        arm_sets = s.withholding_set is not None
+        verdict = Text(f"({post.verdict})" if arm_sets else post.verdict, style="dim" if arm_sets else color)
+        table.add_row(name, *shown, number(s.gain.mean, 2, sign=True), verdict)
     out.print(table)
+    if any(s.withholding_set is not None for s in settings):
+        out.print(
+            "(in brackets: c was set by the arm; rates and verdict are no behavior of the agents)",
+            style="dim",
+        )
     out.print()
 
 

@@ -60,7 +60,7 @@ class Asker:
             return Completion("", stop="other", error="not sent: the discussion was stopped")
         session = current()
         try:
-            reserved = session.may_send(call.system + call.user)
+            reserved = await session.may_send(call.system + call.user)
         except RunStopped as e:
             self.stop = e
             return Completion("", stop="other", error=f"not sent: {e}")

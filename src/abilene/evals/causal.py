@@ -149,12 +149,12 @@ class _Purse:
 
     usd: float | None
     tokens: int | None
-    spent: dict[Path, tuple[float, int]]
+    spent: dict[Path, tuple[float | None, int]]
 
     def share(self, config: RunConfig) -> RunConfig:
         """The run with what is left for it; its own earlier spending is in its own ledger."""
         others = [s for folder, s in self.spent.items() if folder != config.folder]
-        usd = None if self.usd is None else self.usd - sum(s[0] for s in others)
+        usd = None if self.usd is None else self.usd - sum(s[0] or 0.0 for s in others)
         tokens = None if self.tokens is None else self.tokens - sum(s[1] for s in others)
         if (usd is not None and usd <= 0) or (tokens is not None and tokens < 1):
             raise _Stop(f"The experiment's limit is used up before {config.folder}.")
@@ -357,7 +357,7 @@ def _check_root(root: Path, todo: list[dict[str, RunConfig]]) -> None:
 
 def _run(config: RunConfig, purse: _Purse, progress: bool) -> RunResult:
     result = run(purse.share(config), progress=progress)
-    purse.spent[config.folder] = result.spent or (0.0, 0)
+    purse.spent[config.folder] = result.spent
     if result.stopped or not result.complete:
         why = result.stopped or "not every discussion was held to its end."
         raise _Stop(f"{config.folder}: {why}")

@@ -159,6 +159,15 @@ class RunConfig:
     def _models(self) -> set[str]:
         return {self.model, *(self.agent_models or {}).values()}
 
+    @property
+    def team_price(self) -> Price | None:
+        """Prices of all agents' models, where they are known and the same."""
+        try:
+            prices = {self.known_price(model) for model in self._models}
+        except UsageError:
+            return None
+        return prices.pop() if len(prices) == 1 else None
+
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """One plan per setting, one instruction after the other within each combination of `vary`."""
@@ -309,8 +318,8 @@ def write_facts(config: RunConfig, result: Mapping[str, Any] | None = None) -> N
     """Write down the run's facts; what is there from an earlier start is kept."""
     file = config.folder / FACTS
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"started": now}
-    document = {"schema": 1, **config.facts, "started": before["started"], "result": result}
+    before = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    document = {"schema": 1, **config.facts, "started": before.get("started", now), "result": result}
     with replacing(file) as temporary:
         temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
 

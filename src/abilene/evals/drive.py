@@ -27,9 +27,10 @@ from inspect_ai.model import GenerateConfig, Model, get_model
 from abilene.errors import AbileneError, InputError, UsageError
 from abilene.evals import registry
 from abilene.evals.behavioural import BehaviouralAPI
+from abilene.evals.cache import json_cache
 from abilene.evals.client import use_fast_client
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
-from abilene.evals.logs import read_eval
+from abilene.evals.logs import check_logs, read_eval
 from abilene.evals.plan import Plan, agent_role, by_agent, digest
 from abilene.evals.progress import bar
 from abilene.evals.reasoning import reasoning_config
@@ -60,8 +61,8 @@ class RunResult:
         (`RunConfig.names`).
     calls : int
         Calls of this process; replies from the run's own cache count too.
-    spent : tuple of (float, int), optional
-        USD and tokens of the whole run, where it had a limit.
+    spent : tuple of (float or None, int)
+        USD and tokens of the whole run, restarts included; no USD where the price is not known.
     stopped : str, optional
         Why the run ended before its time.
     notes : tuple of str
@@ -74,7 +75,7 @@ class RunResult:
     loaded: Loaded
     finished: dict[str, tuple[int, int]]
     calls: int
-    spent: tuple[float, int] | None
+    spent: tuple[float | None, int]
     stopped: str | None
     notes: tuple[str, ...]
 
@@ -123,8 +124,9 @@ def run(config: RunConfig, *, progress: bool = True) -> RunResult:
     check_folder(config)
     _answers(config)
     with lock(out):
+        check_logs(out)
         write_facts(config)
-        budget = _budget(config, str(model), out)
+        budget = _budget(config, out)
         calls = config.epochs * sum(p.calls_by_agent * t.team_size for p in plans for t in p.items)
         with bar(calls, f"{config.benchmark}, {model}", show=progress) as on_call:
             session = Session(budget=budget, on_call=on_call)
@@ -143,7 +145,7 @@ def _model(config: RunConfig, name: str, arguments: Mapping[str, Any]) -> Model:
         with config.environment(), contextlib.redirect_stdout(io.StringIO()):
             model = get_model(
                 name,
-                base_url=config.base_url if name == config.model else None,
+                base_url=config.base_url if _server(name) == _server(config.model) else None,
                 config=GenerateConfig(max_connections=config.calls_at_a_time),
                 memoize=False,
                 **arguments,
@@ -158,6 +160,12 @@ def _model(config: RunConfig, name: str, arguments: Mapping[str, Any]) -> Model:
         for n in {n for plan in config.plans for n in plan.team_sizes}:
             model.api.agent.check(n)
     return model
+
+
+def _server(model: str) -> str:
+    """The part of a model's name that says who serves it: the provider, and for openai-api/ the service."""
+    parts = model.split("/")
+    return "/".join(parts[:2] if parts[0] == "openai-api" else parts[:1])
 
 
 def _answers(config: RunConfig) -> None:
@@ -181,11 +189,11 @@ def _answers(config: RunConfig) -> None:
         ) from e
 
 
-def _budget(config: RunConfig, model: str, out: Path) -> Budget | None:
-    if config.max_cost is None and config.max_total_tokens is None:
-        return None
-    price = config.known_price(model) if config.max_cost is not None else None
-    return Budget(out / "spent.txt", usd=config.max_cost, tokens=config.max_total_tokens, price=price)
+def _budget(config: RunConfig, out: Path) -> Budget:
+    # Without a limit too: a later start may have one.
+    return Budget(
+        out / "spent.txt", usd=config.max_cost, tokens=config.max_total_tokens, price=config.team_price
+    )
 
 
 def _evaluate(
@@ -198,6 +206,7 @@ def _evaluate(
         watching(session),
         config.environment(),
         environment(INSPECT_CACHE_DIR=str((out / "cache").resolve())),
+        json_cache(),
         _lean(),
         contextlib.redirect_stdout(sys.stderr),  # stdout is for results
     ):
@@ -279,13 +288,14 @@ def _collect(
     out = config.folder
     notes = tuple(_notes(config, str(model), loaded))
     record = write_record(loaded.record, out / RECORD, {"run": config.facts, "logs": facts, "notes": notes})
-    spent = None if session.budget is None else session.budget.spent
+    assert session.budget is not None
+    spent = session.budget.spent
     write_facts(
         config,
         result={
             "finished": {k: list(v) for k, v in finished.items()},
             "rows": loaded.record.height,
-            "spent": None if spent is None else {"usd": spent[0], "tokens": spent[1]},
+            "spent": {"usd": spent[0], "tokens": spent[1]},
             "stopped": session.stopped,
             "notes": list(notes),
         },
@@ -315,7 +325,10 @@ def _read_logs(out: Path, logs: list[EvalLog]) -> Iterator[tuple[Path, Loaded]]:
 
 
 def _notes(config: RunConfig, model: str, loaded: Loaded) -> Iterator[str]:
-    if is_simulated(model):
+    every = [model, *by_agent(config.agent_models, "agent_models").values()]
+    if len({is_simulated(m) for m in every}) == 2:
+        yield "Some of the agents are simulated: theirs are not the answers of a language model."
+    elif is_simulated(model):
         yield "Simulated agents: these are not the answers of a language model."
     tokens = loaded.record["reasoning_tokens"].sum()
     if config.reasoning == "off":

@@ -70,18 +70,21 @@ def forecast(config: RunConfig) -> Forecast:
     for plan in config.plans:
         total.add(_rehearse(plan, asked), config.epochs)  # repetitions share nothing
     read, written = round(total.read / TOKEN), round(total.written / TOKEN)
-    try:
-        price = config.known_price(config.model)
-    except UsageError as e:
-        return Forecast(
-            calls=round(total.calls), input_tokens=read, output_tokens=written, usd=None, reason=str(e)
-        )
+    price, reason = config.team_price, None
+    if price is None:
+        try:
+            config.known_price(config.model)
+            reason = (
+                "The models of this team have different prices, or some are not known. Give --price IN,OUT."
+            )
+        except UsageError as e:
+            reason = str(e)
     return Forecast(
         calls=round(total.calls),
         input_tokens=read,
         output_tokens=written,
-        usd=price.cost(read, written),
-        reason=None,
+        usd=None if price is None else price.cost(read, written),
+        reason=reason,
     )
 
 

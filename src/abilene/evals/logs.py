@@ -176,6 +176,25 @@ def setting_of(plan_setting: dict[str, str | None], model: Model) -> dict[str, s
     return model_setting(plan_setting, str(model), model.model_args)
 
 
+def check_logs(folder: Path) -> None:
+    """See that the logs of a run can be read, before anything is changed.
+
+    Raises
+    ------
+    InputError
+        One is damaged.
+    """
+    for path in sorted(folder.glob("*.eval")):
+        try:
+            _header(path)
+        except InputError as e:
+            raise InputError(
+                path,
+                e.found,
+                "Move it away: the same command then makes it again from the replies in the run's cache.",
+            ) from e
+
+
 def _header(path: Path) -> EvalLog:
     if path.stat().st_size == 0:
         raise InputError(path, "the file is empty", _HINT)

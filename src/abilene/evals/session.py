@@ -42,7 +42,8 @@ class Budget:
     Parameters
     ----------
     ledger : Path
-        One line per paid call (USD, tokens), appended as it is spent, so that a restarted run knows.
+        One line per paid call (tokens in and out), appended as it is spent, also without a limit, so that a restarted
+        run knows.
     usd, tokens : optional
         Limits. A call is not sent where what was spent and what the calls under way may use exceed one.
     price : Price, optional
@@ -53,16 +54,25 @@ class Budget:
         self, ledger: Path, *, usd: float | None = None, tokens: int | None = None, price: Price | None = None
     ) -> None:
         self.ledger, self.usd, self.tokens = ledger, usd, tokens
-        self.price = price or Price(0.0, 0.0)
-        self.spent = (0.0, 0)
+        self.price = price
+        self._used = [0, 0]
         self._under_way = [0.0, 0.0]
         self._replies, self._reply_tokens = 0, 0
         if ledger.exists():
             try:
-                lines = [line.split() for line in ledger.read_text().splitlines()]
-                self.spent = (sum(float(x[0]) for x in lines), sum(int(x[1]) for x in lines))
-            except (ValueError, IndexError) as e:
-                raise InputError(ledger, "holds something else than amounts", "Choose a new --out.") from e
+                calls = [[int(x) for x in line.split()] for line in ledger.read_text().splitlines()]
+                if any(len(call) != 2 or min(call) < 0 for call in calls):
+                    raise ValueError
+            except ValueError as e:
+                raise InputError(
+                    ledger, "holds something else than two numbers of tokens a line", "Choose a new --out."
+                ) from e
+            self._used = [sum(call[k] for call in calls) for k in (0, 1)]
+
+    @property
+    def spent(self) -> tuple[float | None, int]:
+        """USD (None where no price is known) and tokens of all starts."""
+        return None if self.price is None else self.price.cost(*self._used), sum(self._used)
 
     def reserve(self, prompt: str) -> tuple[float, float] | None:
         """Set aside what a call may use (USD, tokens); None where that no longer fits.
@@ -72,9 +82,10 @@ class Budget:
         """
         reply = self._reply_tokens / self._replies if self._replies else 200.0
         tokens = len(prompt) / 3 + reply
-        cost = self.price.cost(len(prompt) / 3, reply)
-        over_usd = self.usd is not None and self.spent[0] + self._under_way[0] + cost > self.usd
-        over_tokens = self.tokens is not None and self.spent[1] + self._under_way[1] + tokens > self.tokens
+        cost = 0.0 if self.price is None else self.price.cost(len(prompt) / 3, reply)
+        usd, used = self.spent
+        over_usd = self.usd is not None and (usd or 0.0) + self._under_way[0] + cost > self.usd
+        over_tokens = self.tokens is not None and used + self._under_way[1] + tokens > self.tokens
         if over_usd or over_tokens:
             return None
         self._under_way[0] += cost
@@ -90,13 +101,12 @@ class Budget:
         """Book a reply that was paid for."""
         self._replies += 1
         self._reply_tokens += output_tokens
-        cost, tokens = self.price.cost(input_tokens, output_tokens), input_tokens + output_tokens
-        self.spent = (self.spent[0] + cost, self.spent[1] + tokens)
+        self._used = [self._used[0] + input_tokens, self._used[1] + output_tokens]
         with self.ledger.open("a") as f:
-            f.write(f"{cost:.9f} {tokens}\n")
+            f.write(f"{input_tokens} {output_tokens}\n")
 
     def __str__(self) -> str:
-        money = f"{self.spent[0]:.4f} of {self.usd:g} USD" if self.usd is not None else ""
+        money = f"{self.spent[0] or 0.0:.4f} of {self.usd:g} USD" if self.usd is not None else ""
         tokens = f"{self.spent[1]} of {self.tokens} tokens" if self.tokens is not None else ""
         return ", ".join(x for x in (money, tokens) if x)
 
@@ -122,13 +132,25 @@ class Session:
     calls: int = 0
     answered: int = 0
     _gate: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
+    _under_way: int = 0
+    _ended: asyncio.Event | None = None
 
-    def may_send(self, prompt: str) -> tuple[float, float]:
-        """Reserve what a call may use; raises `RunStopped` where it may not be sent."""
-        if self.stopped is None and self.budget is not None:
+    async def may_send(self, prompt: str) -> tuple[float, float]:
+        """Reserve what a call may use; raises `RunStopped` where it may not be sent.
+
+        Reservations are guesses from above. Where one does not fit beside those of calls under way, it waits for one
+        of them to end, and the run stops only where a single call does not fit.
+        """
+        while self.stopped is None and self.budget is not None:
             reserved = self.budget.reserve(prompt)
             if reserved is not None:
+                self._under_way += 1
                 return reserved
+            if self._under_way:
+                if self._ended is None:
+                    self._ended = asyncio.Event()
+                await self._ended.wait()
+                continue
             self.stopped = (
                 f"the limit of the run is reached ({self.budget} spent, and one more call may go over). "
                 "The same command with a higher limit goes on from there"
@@ -165,6 +187,10 @@ class Session:
         """Book the end of a call."""
         if self.budget is not None:
             self.budget.release(reserved)
+            self._under_way -= 1
+            if self._ended is not None:
+                self._ended.set()  # wakes all that wait; the next to wait makes a new one
+                self._ended = None
         self.calls += 1
         self.answered += error is None
         if error is not None and not self.answered and self.calls >= self.give_up_after:

@@ -14,6 +14,8 @@ from abilene.records.schema import ANSWERED, KEY, SETTING_PARTS, Status, is_simu
 
 #: Greatest share of public replies after round 0 without an answer; above it the setting fails.
 MOST_UNPARSED = 0.02
+#: Texts of errors that are listed.
+MOST_ERRORS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,7 @@ class SettingAudit:
     replies: int
     unparsed: int
     reasoning_tokens: int | None
+    errors: dict[str, int]
     simulated: bool
     failures: tuple[str, ...]
     known: tuple[Known, ...]
@@ -104,6 +107,7 @@ class SettingAudit:
             },
             "undefined_gain": dict(self.data.undefined),
             "reasoning_tokens": self.reasoning_tokens,
+            "errors": dict(self.errors),
             "passes": self.passes,
             "failures": list(self.failures),
             "known": [k.to_dict() for k in self.known],
@@ -167,6 +171,7 @@ def _plain(s: SettingAudit) -> list[str]:
     for kind, rounds in s.statuses.items():
         odd = {t: by for t, by in rounds.items() if set(by) - {"ok"}}
         lines += [f"    {kind}, round {t}: {_counted(by)}" for t, by in odd.items()]
+    lines += [f"  {n} failed calls said: {text}" for text, n in s.errors.items()]
     lines += [f"  {k.quantity}: {'yes' if k.known else 'no'}, {k.why}" for k in s.known]
     return [*lines, ""]
 
@@ -240,10 +245,18 @@ def _setting(data: SettingData, rows: pl.DataFrame) -> SettingAudit:
         replies=later.height,
         unparsed=unparsed,
         reasoning_tokens=tokens,
+        errors=_errors(rows),
         simulated=is_simulated(data.setting["model"]),
         failures=tuple(failures),
         known=_known(data),
     )
+
+
+def _errors(rows: pl.DataFrame) -> dict[str, int]:
+    """What failed calls said, the most frequent first; at most `MOST_ERRORS`."""
+    said = pl.concat([rows["public_error"], rows["private_error"]]).drop_nulls()
+    top = said.value_counts(name="n").sort("n", said.name, descending=[True, False]).head(MOST_ERRORS)
+    return {str(text): int(n) for text, n in top.iter_rows()}
 
 
 def _statuses(rows: pl.DataFrame, kind: str) -> dict[int, dict[str, int]]:
