@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from abilene.analysis.conditions import conditions
 from abilene.analysis.estimate import estimate
 from abilene.cli.main import app
-from abilene.errors import UsageError
+from abilene.errors import InputError, UsageError
 from abilene.evals.config import RunConfig
 from abilene.evals.drive import run
 from abilene.evals.forecast import forecast
@@ -217,3 +217,135 @@ def test_defaults_of_the_command_are_the_documented_ones():
     assert calls("--protocol", "open") == 4 * 5 * (1 + 15 + 1)
     assert calls("--epochs", "2", "--rounds", "1") == 2 * 4 * 5 * 3
     assert RunConfig().temperature == 0.7
+
+
+# What makes two runs two settings -----------------------------------------------------------------------------
+
+
+def labels(tmp_path, *options):
+    """Labels of the settings of runs that differ in one option each, read together."""
+    folders = []
+    for i, more in enumerate(options):
+        config = RunConfig(**{"tasks": 2, "rounds": 1, "informed": (1,), "out": tmp_path / str(i), **more})
+        folders.append(run(config, progress=False).out)
+    loaded = load(folders)
+    return {s.setting["setting"] for s in estimate(loaded.record).settings}, loaded
+
+
+def test_runs_of_other_wording_levels_topology_and_models_are_settings_of_their_own(tmp_path):
+    pack = tmp_path / "mine.toml"
+    text = CliRunner().invoke(app, ["prompts"]).stdout
+    pack.write_text(
+        text.replace('name = "abilene"', 'name = "mine"').replace("one of two people", "one of TWO people")
+    )
+    copy = tmp_path / "copy.toml"
+    copy.write_text(text)
+    ring = tmp_path / "ring.json"
+    ring.write_text(json.dumps({str(i): [(i + 1) % 5] for i in range(5)}))
+    wire = tmp_path / "wire.json"
+    wire.write_text(json.dumps({"0": [1, 2]}))
+    found, loaded = labels(
+        tmp_path,
+        {},
+        {"prompts": copy, "tasks": 2},  # the same words: the same setting
+        {"prompts": pack},
+        {"informed": (2,)},
+        {"agent_models": {"1": "behavioural/agent"}, "model_args": {"c": 1}},
+        {"agent_models": {"2": "behavioural/agent"}, "model_args": {"c": 1}},
+        {"topology": str(ring)},
+        {"topology": str(wire)},
+    )
+    assert len(found) == 7
+    assert sum("prompts mine " in label for label in found) == 1
+    # An agent that is named for itself acts by the default rates, and the label says so.
+    assert sum("agent 1: behavioural/agent (c=0.3 " in label for label in found) == 1
+    assert not [f for f in loaded.faults if f.code == "conflicting_files"]
+
+
+def test_what_is_given_twice_is_refused(tmp_path):
+    for option, one, two in (
+        ("--agent-instruction", "00=C", "0=A"),
+        ("--agent-model", "0=behavioural/agent", "00=behavioural/agent"),
+    ):
+        done = CliRunner().invoke(
+            app, ["run", "hidden_profile", "--dry-run", option, one, option, two], catch_exceptions=True
+        )
+        assert "each once" in str(done.exception), option
+    wire = tmp_path / "wire.json"
+    for text, told in (('{"0": [1], "0": [2]}', "occurs twice"), ('{"0": [1], "00": [2]}', "occurs twice")):
+        wire.write_text(text)
+        with pytest.raises(InputError, match=told):
+            _ = RunConfig(topology=str(wire)).plans[0].items
+    personas = tmp_path / "p.json"
+    personas.write_text('{"0": "A nurse.", "0": "A clerk."}')
+    with pytest.raises(InputError, match="occurs twice"):
+        _ = RunConfig(personas=personas).plans[0].items
+    with pytest.raises(UsageError, match="accuracy is one number"):
+        run(RunConfig(model_args={"accuracy": "0.1,0.9"}, out=tmp_path / "x"), progress=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--model", "foo/bar"], "foo"),
+        (["-M", "c=2"], "c"),
+        (["-M", "nonsense=2"], "nonsense"),
+        (["--agent-model", "0=foo/bar"], "foo"),
+        (["--tasks", "1000000000"], "at most 100000"),
+        (["--rounds", "1000000000"], "at most 1000"),
+    ],
+)
+def test_a_dry_run_finds_what_the_run_would_refuse(options, told):
+    done = CliRunner().invoke(app, ["run", "hidden_profile", "--dry-run", *options])
+    assert isinstance(done.exception, UsageError) and told in str(done.exception)
+
+
+def test_a_dry_run_needs_no_key_and_prices_no_mixed_team(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = CliRunner().invoke(
+        app,
+        ["run", "hidden_profile", "--tasks", "2", "--agent-model", "0=openai/gpt-4o", "--dry-run", "--json"],
+    )
+    told = json.loads(done.stdout)
+    assert told["usd"] is None and "different prices" in told["reason"]
+
+
+def test_conditions_refuses_another_version_of_a_task(tmp_path):
+    source = json.loads(benchmark_file("hiddenbench").read_text())
+    for entry in source:
+        entry["hidden_information"][0] += " (edited)"
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps(source))
+    base = {"benchmark": "hiddenbench", "tasks": 3, "rounds": 1}
+    run(
+        RunConfig(**base, data=benchmark_file("hiddenbench"), condition="full", out=tmp_path / "full"),
+        progress=False,
+    )
+    for name, data, code in (("same", benchmark_file("hiddenbench"), None), ("edited", other, InputError)):
+        run(RunConfig(**base, data=data, out=tmp_path / name), progress=False)
+        done = CliRunner().invoke(app, ["conditions", str(tmp_path / name), "--full", str(tmp_path / "full")])
+        assert (done.exception is None) if code is None else isinstance(done.exception, code)
+    assert "another question, answer or facts" in str(done.exception)
+
+
+def test_open_runs_show_what_they_measure(tmp_path):
+    base = [
+        "run",
+        "hiddenbench",
+        "--data",
+        str(benchmark_file("hiddenbench")),
+        "--tasks",
+        "4",
+        "--protocol",
+        "open",
+    ]
+    base += ["-M", "accuracy=0.5"]
+    votes = CliRunner().invoke(
+        app, [*base, "--condition", "full", "--rounds", "0", "--out", str(tmp_path / "v")]
+    )
+    assert "votes" in votes.stdout and "there was no discussion" in votes.stdout
+    talk = CliRunner().invoke(app, [*base, "--rounds", "2", "--out", str(tmp_path / "t")])
+    for line in ("first votes", "final votes", "gain", "an open discussion has no"):
+        assert line in talk.stdout
+    for shown in (votes.stdout, talk.stdout):
+        assert "dropped" not in shown and "not known" not in shown and "ceiling" not in shown

@@ -1,4 +1,5 @@
 import re
+import warnings
 from importlib import resources
 from itertools import pairwise
 
@@ -84,6 +85,7 @@ BODY = "{question}{shared}{notes}{board}{others}"
 REST = f'public = "{BODY}"\nprobe = "{BODY}"\n'
 
 
+@pytest.mark.filterwarnings("ignore:.*asks for no line")
 def test_a_pack_of_the_user_replaces_the_wording(tmp_path):
     path = tmp_path / "pack.toml"
     path.write_text(BUILT_IN + ROUND0 + REST)
@@ -174,3 +176,15 @@ def test_a_pack_without_words_for_one_alone_serves_all_but_the_full_profile(tmp_
         UsageError, match="Add alone_system and alone to the section that hidden_profile uses"
     ):
         Protocol(pack=pack).check(full_profile(task))
+
+
+@pytest.mark.parametrize("line", ["PUBLIC", "SHARE", "ANSWER"])
+def test_a_pack_that_asks_for_no_answer_is_warned_of(tmp_path, line):
+    text = (resources.files("abilene.team") / "packs" / "abilene.toml").read_text()
+    path = tmp_path / "mine.toml"
+    path.write_text(re.sub(rf"(?m)^{line}: ", "Now your answer: ", text))
+    with pytest.warns(UserWarning, match=rf"mine.toml, field '.*' asks for no line {line}:"):
+        load_pack(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_pack()

@@ -26,13 +26,13 @@ def rows_of(record: pl.DataFrame, setting: Setting) -> pl.DataFrame:
     return record.filter(pl.col(part).eq_missing(pl.lit(setting[part], pl.String)) for part in SETTING_PARTS)
 
 
-def _parts(setting: Setting) -> list[str]:
+def parts_of(setting: Setting) -> list[str]:
     return [part for part in (setting["setting"] or "").split("; ") if part]
 
 
 def _agents(setting: Setting) -> str:
     """What the label says about who discusses what, such as the rates of simulated agents."""
-    return "; ".join(p for p in _parts(setting) if p != FULL_PROFILE and not _HELD.fullmatch(p))
+    return "; ".join(p for p in parts_of(setting) if p != FULL_PROFILE and not _HELD.fullmatch(p))
 
 
 def check_held(full: Sequence[Setting] | None, hidden: Sequence[Setting], names: tuple[str, str]) -> None:
@@ -40,9 +40,9 @@ def check_held(full: Sequence[Setting] | None, hidden: Sequence[Setting], names:
     for name, settings in zip(names, (full, hidden), strict=True):
         if settings is not None and not settings:
             raise UsageError(f"{name} holds no rows. Give the log of a run.")
-    wrong = full is not None and any(FULL_PROFILE not in _parts(s) for s in full)
-    if any(FULL_PROFILE in _parts(s) for s in hidden):
-        if wrong and full is not None and not any(FULL_PROFILE in _parts(s) for s in full):
+    wrong = full is not None and any(FULL_PROFILE not in parts_of(s) for s in full)
+    if any(FULL_PROFILE in parts_of(s) for s in hidden):
+        if wrong and full is not None and not any(FULL_PROFILE in parts_of(s) for s in full):
             raise UsageError(
                 f"The two are swapped: {names[1]} was run with --condition full, and {names[0]} with --condition "
                 "hidden. Give the run with --condition full as --full."

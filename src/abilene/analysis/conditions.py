@@ -12,13 +12,13 @@ An answer that is missing is left out of both and counted apart.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from abilene.analysis._ceiling import Setting, ceiling_of, check_held, rows_of, settings_of
+from abilene.analysis._ceiling import Setting, ceiling_of, check_held, parts_of, rows_of, settings_of
 from abilene.analysis._shares import Scores, Value, accuracy, gain, gap, verdict_gain
 from abilene.errors import UsageError
 from abilene.records._cells import KEY_FINE, Cells, build
@@ -30,6 +30,7 @@ from abilene.seeds import child_rng, child_seed
 SCHEMA = 1
 SCORINGS = ("average", "majority")
 CONDITIONS = ("full", "before", "after")
+_NO_CEILING = "No record of the full profile: there is no ceiling, and no gap to it."
 
 #: How errors name the two records.
 NAMES = ("The record of the full profile", "The record of the hidden profile")
@@ -223,8 +224,35 @@ def conditions_by_setting(
     for setting in settings:
         mine = rows_of(hidden, setting)
         ceiling = None if ceilings is None else ceiling_of(ceilings, setting, mine, names)
-        out.append(_compare(ceiling, setting, mine, seed, bootstraps))
+        found = _compare(ceiling, setting, mine, seed, bootstraps)
+        if full is None:
+            found = replace(found, reasons=(_NO_CEILING, *found.reasons))
+        out.append(found)
     return tuple(out)
+
+
+def ends(record: pl.DataFrame, setting: Setting, *, seed: int = 0, bootstraps: int = 2000) -> Conditions:
+    """The two ends of one setting's discussions, without a ceiling; also of a full profile, and of votes alone.
+
+    Parameters
+    ----------
+    record : polars.DataFrame
+        Schema v1; rows of other settings do no harm.
+    setting : dict
+        Its parts.
+    seed, bootstraps : int
+        See `conditions`.
+    """
+    found = _compare(None, setting, rows_of(record, setting), seed, bootstraps)
+    if rows_of(record, setting)["round"].max() == 0:
+        before = {"before": found.missing["before"]}
+        found = replace(found, missing=before, reasons=tuple(_told(before)))
+    return found
+
+
+def held_in_text(setting: Setting) -> bool:
+    """Whether a setting's discussions were open ones, which have votes at their two ends only."""
+    return any(part.startswith("open discussion of ") for part in parts_of(setting))
 
 
 def _compare(
@@ -249,7 +277,6 @@ def _compare(
             reasons.append(f"{only} tasks are in one of the two records only; they are left out of the gap.")
     else:
         differ = set()
-        reasons.append("No record of the full profile: there is no ceiling, and no gap to it.")
     own_seed = child_seed(seed, "setting", *(str(setting[part]) for part in SETTING_PARTS))
     scored = {}
     for name in SCORINGS:
@@ -331,4 +358,13 @@ def _told(missing: dict[str, Missing]) -> list[str]:
     return out
 
 
-__all__ = ["Conditions", "Missing", "Scored", "Value", "conditions", "conditions_by_setting"]
+__all__ = [
+    "Conditions",
+    "Missing",
+    "Scored",
+    "Value",
+    "conditions",
+    "conditions_by_setting",
+    "ends",
+    "held_in_text",
+]

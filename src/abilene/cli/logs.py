@@ -50,7 +50,7 @@ def estimate(
     from abilene.analysis.exclusion import exclude as leave_out
     from abilene.analysis.manipulation import checks_by_setting
     from abilene.cli.run import failed
-    from abilene.cli.show import show_estimate, show_faults, show_summary
+    from abilene.cli.show import show_faults, show_settings, show_summary
     from abilene.records.audit import audit as audit_log
 
     rules = exclude or []
@@ -67,13 +67,16 @@ def estimate(
     if posterior is not None:
         from abilene.analysis.saved import save_posteriors
 
-        save_posteriors(result, posterior)
-        talk.print(f"Wrote {posterior}.")
+        if result.settings:
+            save_posteriors(result, posterior)
+            talk.print(f"Wrote {posterior}.")
+        else:
+            talk.print(f"No setting is left, so that {posterior} was not written.")
     if json:
         print_json(result.to_json() | ({"excluded": [e.to_json() for e in excluded]} if rules else {}))
         return
-    for setting in result.settings:
-        show_estimate(setting)
+    for _ in show_settings(result, loaded.record):
+        pass
     show_summary(result.settings)
     for e in excluded:
         out.print(f"left out  {e.label}", style="yellow", markup=False)

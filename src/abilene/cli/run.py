@@ -105,7 +105,10 @@ def run(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check everything and forecast calls, tokens and price; ask nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Check tasks, prompts and options, and forecast what it takes; ask nothing.",
+        ),
     ] = False,
     json: Json = False,
     seed: Seed = 0,
@@ -174,7 +177,10 @@ def failed(report: Audit) -> list[str]:
 def _forecast(config: Any, json: bool) -> None:
     from dataclasses import asdict
 
+    from abilene.evals.drive import rehearse
     from abilene.evals.forecast import forecast
+
+    rehearse(config)
 
     found = forecast(config)
     if json:
@@ -200,7 +206,7 @@ def _forecast(config: Any, json: bool) -> None:
 def _report(result: Any, *, json: bool, seed: int) -> None:
     from abilene.analysis.estimate import estimate
     from abilene.analysis.manipulation import checks_by_setting, gate
-    from abilene.cli.show import show_checks, show_estimate, show_faults, show_summary
+    from abilene.cli.show import show_checks, show_faults, show_settings, show_summary
     from abilene.records.audit import audit
 
     found = estimate(result.loaded.record, seed=seed)
@@ -223,8 +229,7 @@ def _report(result: Any, *, json: bool, seed: int) -> None:
             }
         )
     else:
-        for setting, check in zip(found.settings, checks, strict=True):
-            show_estimate(setting)
+        for _, check in zip(show_settings(found, result.loaded.record), checks, strict=True):
             show_checks(check, brief=True)
         show_summary(found.settings)
         for note in result.notes:
@@ -290,9 +295,10 @@ def _by_agent(pairs: list[str] | None, option: str) -> dict[str, str] | None:
     out: dict[str, str] = {}
     for pair in pairs or []:
         agent, equals, text = pair.partition("=")
-        if not equals or not agent.strip().isdecimal() or not text.strip() or agent.strip() in out:
+        number = str(int(agent)) if agent.strip().isdecimal() else None
+        if not equals or number is None or not text.strip() or number in out:
             raise UsageError(f"{option} takes AGENT=..., agents numbered from 0, each once; found {pair!r}.")
-        out[agent.strip()] = text.strip()
+        out[number] = text.strip()
     return out or None
 
 

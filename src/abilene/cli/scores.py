@@ -15,7 +15,6 @@ from abilene.cli.output import interval, number, out, print_json
 from abilene.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    from abilene.analysis.conditions import Conditions
     from abilene.tasks import Task
 
 
@@ -30,9 +29,11 @@ def conditions(
 ) -> None:
     """Full profile, hidden before, hidden after: collective gain and gap to the ceiling (HiddenBench)."""
     from abilene.analysis.conditions import SCHEMA, conditions_by_setting
-    from abilene.cli.show import natural
+    from abilene.cli.show import natural, show_conditions
 
     ceiling = None if full is None else read_logs([full]).record
+    if full is not None:
+        _check_content(full, hidden)
     found = sorted(
         conditions_by_setting(ceiling, read_logs([hidden]).record, seed=seed, names=(str(full), str(hidden))),
         key=lambda c: natural(" · ".join(v or "" for v in c.setting.values())),
@@ -43,34 +44,22 @@ def conditions(
         print_json(documents[0] if len(documents) == 1 else {"schema": SCHEMA, "settings": several})
         return
     for c in found:
-        _show(c)
+        show_conditions(c)
         if len(found) > 1:
             out.print()
 
 
-def _show(found: Conditions) -> None:
-    from abilene.analysis.conditions import SCORINGS
-
-    label = " · ".join(v for v in found.setting.values() if v)
-    out.print(label + ("  [simulated agents]" if found.simulated else ""), style="bold", markup=False)
-    names = {
-        "full": "full profile", "before": "hidden, before", "after": "hidden, after",
-        "gain": "collective gain", "gap": "gap to the ceiling",
-    }  # fmt: skip
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("", *(f"{s}  95 % interval" for s in SCORINGS)):
-        table.add_column(head)
-    for name, shown in names.items():
-        sign = name in ("gain", "gap")
-        cells = []
-        for scoring in SCORINGS:
-            value = getattr(getattr(found, scoring), name)
-            text = f"{number(value.mean, sign=sign)}  {interval(value.lower, value.upper, sign=sign)}"
-            cells.append(text if value.mean is not None else f"not known: {value.reason}")
-        table.add_row(shown, *cells)
-    out.print(table)
-    for reason in found.reasons:
-        out.print(f"  {reason}", style="dim", markup=False)
+def _check_content(full: Path, hidden: Path) -> None:
+    """Refuse runs on other versions of a task, as far as their logs hold the tasks."""
+    if not (_logs(full) and _logs(hidden)):
+        return
+    there = {t.id: t.content for t in discussed(full)}
+    if differ := sorted(t.id for t in discussed(hidden) if there.get(t.id, t.content) != t.content):
+        raise InputError(
+            full,
+            f"task {differ[0]!r} and {len(differ) - 1} others have another question, answer or facts than in {hidden}",
+            "Run both with the same --data, -B and --seed.",
+        )
 
 
 def scores(
@@ -146,8 +135,12 @@ def discussed(run: Path) -> Iterable[Task]:
         raise MissingExtraError("run", "Reading the tasks of a run")
     from abilene.evals.logs import read_tasks
 
-    files = [run] if run.suffix == ".eval" else sorted(run.glob("*.eval")) if run.is_dir() else []
+    files = _logs(run)
     if not files:
         raise InputError(run, "holds no Inspect log (.eval)", "Give a run folder; its logs hold the tasks.")
     for file in files:
         yield from read_tasks(file)
+
+
+def _logs(run: Path) -> list[Path]:
+    return [run] if run.suffix == ".eval" else sorted(run.glob("*.eval")) if run.is_dir() else []

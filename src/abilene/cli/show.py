@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from abilene.analysis.estimate import SettingEstimate
+from abilene.analysis.conditions import SCORINGS, Conditions, ends, held_in_text
+from abilene.analysis.estimate import Estimate, SettingEstimate
 from abilene.analysis.manipulation import Check, gate
 from abilene.cli.output import interval, number, out, talk
 from abilene.inference.summary import Summary
@@ -76,6 +78,55 @@ def show_estimate(e: SettingEstimate) -> None:
     for reason in e.reasons:
         out.print(f"  {reason}", style="dim")
     out.print()
+
+
+_CONDITIONS = {
+    "full": "full profile", "before": "hidden, before", "after": "hidden, after",
+    "gain": "collective gain", "gap": "gap to the ceiling",
+}  # fmt: skip
+_ENDS = {"before": "first votes", "after": "final votes", "gain": "gain"}
+
+
+def show_conditions(found: Conditions, names: Mapping[str, str] = _CONDITIONS) -> None:
+    """Accuracy and differences by both scorings, as far as `names` lists them."""
+    label = " · ".join(v for v in found.setting.values() if v)
+    out.print(label + ("  [simulated agents]" if found.simulated else ""), style="bold", markup=False)
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for head in ("", *(f"{s}  95 % interval" for s in SCORINGS)):
+        table.add_column(head)
+    for name, shown in names.items():
+        sign = name in ("gain", "gap")
+        cells = []
+        for scoring in SCORINGS:
+            value = getattr(getattr(found, scoring), name)
+            text = f"{number(value.mean, sign=sign)}  {interval(value.lower, value.upper, sign=sign)}"
+            cells.append(text if value.mean is not None else f"not known: {value.reason}")
+        table.add_row(shown, *cells)
+    out.print(table)
+    for reason in found.reasons:
+        out.print(f"  {reason}", style="dim", markup=False)
+
+
+def show_settings(found: Estimate, record: pl.DataFrame) -> Iterator[SettingEstimate]:
+    """Every setting as it deserves; yields each after it was shown.
+
+    An open discussion, and votes without one, have no private answers between two ends: what is known of them is
+    how many are correct at either end.
+    """
+    for e in found.settings:
+        if e.data.rounds > 0 and not held_in_text(e.setting):
+            show_estimate(e)
+        else:
+            votes = {"before": "votes"}
+            show_conditions(ends(record, e.setting), _ENDS if e.data.rounds else votes)
+            why = (
+                "there was no discussion"
+                if e.data.rounds == 0
+                else "an open discussion has no private probes"
+            )
+            out.print(f"  withholding and the other rates are not identified: {why}", style="dim")
+            out.print()
+        yield e
 
 
 def show_summary(settings: Sequence[SettingEstimate]) -> None:

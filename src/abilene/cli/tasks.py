@@ -79,6 +79,7 @@ def make(
     from abilene.team.prompts import load_pack
 
     recipe = Recipe(clues=clues, options=options, seed=seed, template=load_template(template))
+    _check_bounds(full, hidden)
     sieve = Filter(trials=trials, full=full, hidden=hidden, strict=strict, min_readable=min_readable)
     pack = load_pack(prompts)
     given = _arguments(arguments)
@@ -194,6 +195,7 @@ def check(
     from abilene.tasks.factory import check_file
     from abilene.tasks.sieve import Filter
 
+    _check_bounds(full, hidden)
     sieve = Filter(trials=trials, full=full, hidden=hidden, strict=strict, min_readable=min_readable)
     entries = check_file(file, clues)
     outcomes: dict[str, Outcome] = {}
@@ -306,6 +308,14 @@ def pairs(
         out.print(f"Next: abilene run medeinst --data {shlex.quote(str(save))}", soft_wrap=True)
     else:
         talk.print("Only such pairs make tasks. Give more patients, or a greater --max-difference.")
+
+
+def _check_bounds(full: float, hidden: float) -> None:
+    if hidden >= full:
+        raise UsageError(
+            f"--hidden {hidden:g} is not below --full {full:g}: that would keep tasks which one agent "
+            "solves as well as a team."
+        )
 
 
 def _facts(

@@ -58,7 +58,12 @@ def parse_agent(arguments: dict[str, Any]) -> BehaviouralAgent:
     if isinstance(seed, bool) or not str(seed).removeprefix("-").isdecimal():
         raise UsageError(f"behavioural/agent: seed must be a whole number, found {seed!r}.")
     if accuracy is not None:
-        accuracy = _numbers("accuracy", accuracy)[0]
+        values = _numbers("accuracy", accuracy)
+        if len(values) > 1:
+            raise UsageError(
+                f"behavioural/agent: accuracy is one number for all agents, found {len(values)}."
+            )
+        accuracy = values[0]
     oracle = arguments.get("oracle", False)
     if str(oracle).lower() not in ("true", "false"):
         raise UsageError(f"behavioural/agent: oracle must be true or false, found {oracle!r}.")

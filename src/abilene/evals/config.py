@@ -20,7 +20,7 @@ from typing import Any
 from inspect_ai.model import get_model_info
 
 from abilene.errors import InputError, UsageError
-from abilene.evals.plan import Plan, digest
+from abilene.evals.plan import TEMPERATURE, Plan, digest
 from abilene.evals.session import Price, environment
 from abilene.records.loaded import replacing
 from abilene.records.schema import is_simulated
@@ -102,7 +102,7 @@ class RunConfig:
     out: str | Path | None = None
     connections: int | None = None
     epochs: int = 1
-    temperature: float = 0.7
+    temperature: float = TEMPERATURE
     max_tokens: int | None = None
     max_retries: int = 8
     attempt_timeout: int = 120

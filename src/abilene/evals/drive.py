@@ -162,6 +162,28 @@ def _model(config: RunConfig, name: str, arguments: Mapping[str, Any]) -> Model:
     return model
 
 
+def rehearse(config: RunConfig) -> None:
+    """See what can be seen of a run without asking or writing: its folder, its models and their arguments.
+
+    A key that is missing is no fault yet, and a model in this process is not loaded.
+
+    Raises
+    ------
+    UsageError, InputError
+        Whatever is wrong with them.
+    """
+    if config.folder.exists():
+        check_folder(config)
+    for name in (config.model, *by_agent(config.agent_models, "agent_models").values()):
+        if name.startswith("local/"):
+            continue
+        try:
+            _model(config, name, config.model_args if name == config.model else {})
+        except UsageError as e:
+            if not isinstance(e.__cause__, PrerequisiteError):
+                raise
+
+
 def _server(model: str) -> str:
     """The part of a model's name that says who serves it: the provider, and for openai-api/ the service."""
     parts = model.split("/")

@@ -14,15 +14,15 @@ from inspect_ai.log import (
     read_eval_log_sample,
     read_eval_log_sample_summaries,
 )
-from inspect_ai.model import Model
 
 from abilene.errors import InputError
 from abilene.evals.ask import clean
 from abilene.evals.behavioural import describe, parse_agent
+from abilene.evals.plan import TEMPERATURE
 from abilene.evals.solver import STORE, unpack_rows
 from abilene.records.files import register_reader
 from abilene.records.loaded import Loaded, Notes
-from abilene.records.schema import SCHEMA_VERSION, Row, Status, frame
+from abilene.records.schema import SCHEMA_VERSION, Row, Status, frame, is_simulated
 from abilene.tasks.task import Task
 
 _HINT = "Only logs of discussions that Abilene ran can be read: abilene run, or inspect eval abilene/..."
@@ -97,6 +97,10 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
             fault=True,
         )
     setting = model_setting(facts["setting"], header.eval.model, header.eval.model_args)
+    # Inspect keeps what the caller asked for; left out, a discussion is held at its own default.
+    temperature = header.eval.model_generate_config.temperature
+    if temperature not in (None, TEMPERATURE) and not is_simulated(setting["model"]):
+        setting["setting"] = "; ".join(filter(None, [setting["setting"], f"temperature {temperature:g}"]))
     own = {r.agent_model for r in rows if r.agent_model is not None}
     if own:
         # A mixed team: its setting is named by all its models, each once.
@@ -171,11 +175,6 @@ def model_setting(setting: dict[str, Any], model: str, arguments: dict[str, Any]
     return out
 
 
-def setting_of(plan_setting: dict[str, str | None], model: Model) -> dict[str, str | None]:
-    """`model_setting` of a model that is at hand."""
-    return model_setting(plan_setting, str(model), model.model_args)
-
-
 def check_logs(folder: Path) -> None:
     """See that the logs of a run can be read, before anything is changed.
 
@@ -222,4 +221,4 @@ def _read(path: Path, text: bool) -> Loaded:
 
 
 register_reader(".eval", _read)
-__all__ = ["model_setting", "read_eval", "read_tasks", "setting_of"]
+__all__ = ["check_logs", "model_setting", "read_eval", "read_tasks"]

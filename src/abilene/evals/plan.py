@@ -23,6 +23,10 @@ from abilene.team.topology import Topology
 PROTOCOLS = ("structured", "open")
 #: T of the structured protocol where nobody says otherwise; any other depth names its setting.
 ROUNDS = 3
+#: Sampling temperature where nobody says otherwise.
+TEMPERATURE = 0.7
+#: Largest T and number of tasks: more is a slip of the pen, and would only fill the memory.
+MAX_ROUNDS, MAX_TASKS = 1_000, 100_000
 REASONING = ("on", "off", "low", "medium", "high")
 
 
@@ -155,6 +159,9 @@ class Plan:
     @cached_property
     def items(self) -> tuple[Task, ...]:
         """The tasks; each has passed its benchmark's own check and fits the topology."""
+        for name, value, most in (("rounds", self.rounds, MAX_ROUNDS), ("tasks", self.tasks or 0, MAX_TASKS)):
+            if value > most:
+                raise UsageError(f"{name} must be at most {most}, found {value}.")
         source = benchmark(self.benchmark)
         further = dict(self.benchmark_options or {})
         source.check_variant(further)
@@ -213,6 +220,16 @@ class Plan:
         if self.open:
             stop = ", stopping early" if self.early_stop else ""
             label.append(f"open discussion of {self.rounds} rounds{stop}")
+        if self.informed is not None:
+            label.append(f"informed={','.join(map(str, self.informed))}")
+        if self.prompts is not None and self.protocol.pack.digest != load_pack().digest:
+            label.append(f"prompts {self.protocol.pack.name} {self.protocol.pack.digest[:8]}")
+        if self.protocol.topology.adjacency is not None:
+            label.append(f"topology {file_digest(self.topology)[:8]}")
+        label += [
+            f"agent {i}: {m}{_rates_of(m)}"
+            for i, m in sorted(by_agent(self.agent_models, "agent_models").items())
+        ]
         return "; ".join(label) or None
 
     @property
@@ -272,8 +289,19 @@ def by_agent(values: Mapping[str, str] | None, name: str) -> dict[int, str]:
     for key, value in (values or {}).items():
         if not str(key).isdecimal():
             raise UsageError(f"{name}: agents are numbered from 0, found {key!r}.")
+        if int(key) in out:
+            raise UsageError(f"{name}: agent {int(key)} is given twice.")
         out[int(key)] = value
     return out
+
+
+def _rates_of(model: str) -> str:
+    """Of a simulated agent that is named for itself: it acts by the default rates, not by those of the others."""
+    if not model.startswith("behavioural/"):
+        return ""
+    from abilene.evals.behavioural import describe, parse_agent
+
+    return f" ({describe(parse_agent({}))})"
 
 
 def digest(value: object) -> str:

@@ -13,7 +13,7 @@ from abilene.evals.ask import Asker
 from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.digest import messages, round_table
 from abilene.evals.guard import guard
-from abilene.evals.plan import Plan, agent_role, by_agent
+from abilene.evals.plan import TEMPERATURE, Plan, agent_role, by_agent
 from abilene.records.schema import Row
 from abilene.tasks.task import Task
 from abilene.team.open_discussion import discuss_openly
@@ -104,4 +104,4 @@ def discussion(plan: dict[str, Any]) -> Solver:
 
 def default_config() -> GenerateConfig:
     """How models are called where nobody says otherwise."""
-    return GenerateConfig(temperature=0.7, max_retries=8, attempt_timeout=120)
+    return GenerateConfig(temperature=TEMPERATURE, max_retries=8, attempt_timeout=120)

@@ -131,6 +131,15 @@ class Task:
         )
 
     @property
+    def content(self) -> str:
+        """Hash of what the task is about, however its facts are dealt: equal in the full and the hidden profile."""
+        facts = {note.text for own in (self.shared, *self.private) for note in own}
+        text = json.dumps(
+            [self.question, sorted(self.options), self.answer, sorted(facts)], ensure_ascii=False
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
     def digest(self) -> str:
         """Hash of the whole task, 16 hex digits."""
         text = json.dumps(self.to_item(), sort_keys=True, ensure_ascii=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -42,6 +43,16 @@ _REQUIRED: dict[str, frozenset[str]] = {
     "share": frozenset({"question", "shared", "notes", "board"}),
     "alone_system": frozenset({"framing"}),
     "alone": frozenset({"question", "facts"}),
+}
+# Lines by which replies are read: a template that does not ask for them gets replies that nobody can read.
+_LINES: dict[str, tuple[str, ...]] = {
+    "round0": ("ANSWER",),
+    "public": ("PUBLIC", "SHARE"),
+    "probe": ("ANSWER",),
+    "share": ("SHARE",),
+    "alone": ("ANSWER",),
+    "first": ("ANSWER",),
+    "final": ("ANSWER",),
 }
 _OPTIONAL = ("share", "alone_system", "alone")
 _OPEN = frozenset({"member", "agent", "n", "question", "options", "facts"})
@@ -293,6 +304,13 @@ def _texts(
                 f"uses {{{min(wrong)}}}",
                 f"Allowed here: {', '.join(sorted(allowed[name]))}.",
                 field=f"{key}.{name}",
+            )
+        if gone := [tag for tag in _LINES.get(name, ()) if f"{tag}:" not in text]:
+            warnings.warn(
+                f"{where}, field '{key}.{name}' asks for no line {gone[0]}:, by which the reply is read. Unless the "
+                "model is told elsewhere, its replies will count as missing.",
+                UserWarning,
+                stacklevel=2,
             )
         if lacking := required[name] - used:
             raise InputError(where, f"lacks {{{min(lacking)}}}", "Place it once.", field=f"{key}.{name}")

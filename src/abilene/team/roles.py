@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng
+from abilene.tasks.files import read_json
 
 _HINT = (
     'Write JSON like {"0": "You are ...", "3": "You are ..."} or a list with one text per agent; in TOML, lines '
@@ -64,8 +64,11 @@ def load_personas(path: str | Path) -> Mapping[int, str]:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        data = (
+            tomllib.loads(path.read_text(encoding="utf-8"))
+            if path.suffix == ".toml"
+            else read_json(path, "a file of personas")
+        )
     except OSError as e:
         raise InputError(
             path, f"cannot be read ({e.strerror})", "Give the path of a file of personas."

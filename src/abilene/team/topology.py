@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from abilene.errors import InputError, UsageError
 from abilene.seeds import child_rng
+from abilene.tasks.files import read_json
 
 NAMED = ("complete", "ring", "star", "chain")
 
@@ -116,16 +116,15 @@ class Topology:
 
 def _read_adjacency(path: Path) -> dict[int, tuple[int, ...]]:
     hint = 'Write JSON like {"0": [1, 2], "1": [0]}: agent 0 observes agents 1 and 2.'
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        raise InputError(path, f"is not a readable adjacency ({e})", hint) from e
+    data = read_json(path, f"an adjacency. {hint}")
     if not isinstance(data, dict) or not data:
         raise InputError(path, "names nobody" if data == {} else f"holds a {type(data).__name__}", hint)
     out: dict[int, tuple[int, ...]] = {}
     for key, seen in data.items():
         if not key.isdecimal() or not isinstance(seen, list) or not all(type(j) is int for j in seen):
             raise InputError(path, f"found {seen!r}", hint, field=key)
+        if int(key) in out:
+            raise InputError(path, f"agent {int(key)} occurs twice", hint, field=key)
         if int(key) in seen or len(set(seen)) != len(seen):
             raise InputError(path, f"lists itself or somebody twice: {seen!r}", hint, field=key)
         out[int(key)] = tuple(sorted(seen))
