@@ -28,8 +28,8 @@ def test_a_list_of_personas(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "match"),
     [
-        ("p.json", "{", "neither"),
-        ("p.toml", "0 = ", "neither"),
+        ("p.json", "{", "is not JSON"),
+        ("p.toml", "0 = ", "is not TOML"),
         ("p.json", "3", "no personas"),
         ("p.json", "{}", "no personas"),
         ("p.json", '{"nurse": "A."}', "'nurse' is no agent"),

@@ -65,6 +65,9 @@ def main() -> None:
         raise SystemExit(130) from None
 
 
+_SAID: set[str] = set()
+
+
 def _warn(
     message: Warning | str,
     category: type[Warning],
@@ -73,8 +76,10 @@ def _warn(
     file: object = None,
     line: object = None,
 ) -> None:
-    """A warning for people: what is said, without a line of our source."""
-    print(f"warning: {message}", file=sys.stderr)
+    """A warning for people: what is said, once, and without a line of our source."""
+    if str(message) not in _SAID:
+        _SAID.add(str(message))
+        print(f"warning: {message}", file=sys.stderr)
 
 
 def _interrupted() -> None:

@@ -73,8 +73,8 @@ def load_personas(path: str | Path) -> Mapping[int, str]:
         raise InputError(
             path, f"cannot be read ({e.strerror})", "Give the path of a file of personas."
         ) from e
-    except ValueError as e:  # of all three decoders
-        raise InputError(path, f"is neither TOML nor JSON ({e})", _HINT) from e
+    except ValueError as e:  # of the text and of TOML
+        raise InputError(path, f"is not TOML ({e})", _HINT) from e
     if isinstance(data, list):
         data = {str(i): text for i, text in enumerate(data)}
     if not isinstance(data, dict) or not data:
