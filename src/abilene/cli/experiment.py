@@ -245,11 +245,11 @@ def _show_arm(a: ArmComparison) -> None:
     told = Text(f"direction  predicted {predicted}, observed {observed}: ")
     out.print(told.append(a.outcome, style=f"bold {color}"))
     lies = {True: "inside", False: "outside"}
-    sizes = [(a.inside, "outcomes expected")]
+    sizes = [(a.inside, "the outcomes expected")]
     if p.gain_as_run != p.gain:
-        sizes.append((a.inside_as_run, "those as the arm is run"))
-    if told_sizes := [f"{lies[inside]} the {name}" for inside, name in sizes if inside is not None]:
-        out.print(f"size       the gain observed lies {', '.join(told_sizes)}")
+        sizes.append((a.inside_as_run, "those of the arm as it is run"))
+    if told_sizes := [f"{lies[inside]} {name}" for inside, name in sizes if inside is not None]:
+        out.print(f"size       gain observed: {', '.join(told_sizes)}")
     out.print()
 
 

@@ -151,7 +151,7 @@ def show_summary(settings: Sequence[SettingEstimate]) -> None:
     out.print(table)
     if any(s.withholding_set is not None for s in settings):
         out.print(
-            "(in brackets: c was set by the arm; rates and verdict are no behavior of the agents)",
+            "(in brackets: c was set by the arm; rates and verdict say nothing about the agents)",
             style="dim",
         )
     out.print()
