@@ -35,8 +35,8 @@ from abilene.evals.solver import pack_rows, unpack_rows
 from abilene.records.files import load
 from abilene.records.schema import KEY, Row, frame
 from abilene.team.call import Completion
-from abilene.team.prompts import load_pack
 from abilene.team.protocol import discuss
+from abilene.team.wording import load_pack
 
 RATES = {"c": 0.4, "a": 0.5, "rho": 0.9, "r": 0.7}
 

@@ -13,9 +13,10 @@ from abilene.tasks.freetext import normalise, same_opinion, strict_match
 from abilene.tasks.task import Note, Task
 from abilene.team.behavioural import INVENTED, BehaviouralAgent
 from abilene.team.call import Completion, Line
-from abilene.team.prompts import View, load_pack, render
+from abilene.team.prompts import View, render
 from abilene.team.protocol import Protocol, discuss
 from abilene.team.replies import read_line
+from abilene.team.wording import load_pack
 
 TASK = Task(
     id="q",

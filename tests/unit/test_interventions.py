@@ -22,9 +22,9 @@ from abilene.team import interventions
 from abilene.team.behavioural import BehaviouralAgent
 from abilene.team.call import Completion
 from abilene.team.interventions import INTERVENTIONS, Intervention, Turn
-from abilene.team.prompts import load_pack
 from abilene.team.protocol import Protocol, discuss
 from abilene.team.topology import Topology
+from abilene.team.wording import load_pack
 from abilene.theory.kernel import plurality
 
 pytestmark = pytest.mark.filterwarnings("ignore:(MuSiQue|MedEinst):UserWarning")

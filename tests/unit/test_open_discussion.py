@@ -25,10 +25,10 @@ from abilene.team.call import Completion
 from abilene.team.interventions import INTERVENTIONS
 from abilene.team.open_discussion import discuss_openly
 from abilene.team.open_text import deal, message, read_rationale
-from abilene.team.prompts import load_pack
 from abilene.team.protocol import Protocol
 from abilene.team.replies import read_reply
 from abilene.team.topology import Topology
+from abilene.team.wording import load_pack
 
 OPTIONS = ("East", "West", "North")
 

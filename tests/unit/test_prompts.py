@@ -9,8 +9,9 @@ from abilene.errors import InputError, UsageError
 from abilene.tasks import full_profile
 from abilene.tasks.hidden_profile import make_tasks
 from abilene.tasks.task import Note, Task
-from abilene.team.prompts import View, load_pack, render
+from abilene.team.prompts import View, render
 from abilene.team.protocol import Protocol
+from abilene.team.wording import load_pack
 
 PACK = load_pack()
 TASK = Task(

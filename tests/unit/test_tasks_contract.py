@@ -13,8 +13,8 @@ from abilene.errors import InputError, UsageError
 from abilene.tasks import BENCHMARKS, benchmark
 from abilene.tasks.task import Task
 from abilene.team.call import Completion
-from abilene.team.prompts import load_pack
 from abilene.team.protocol import Protocol, discuss
+from abilene.team.wording import load_pack
 
 #: Fewer tasks than asked for is what small sample files give.
 pytestmark = pytest.mark.filterwarnings("ignore:(MuSiQue|MedEinst):UserWarning")

@@ -33,7 +33,7 @@ def interventions(
 ) -> None:
     """List what `abilene run` takes as --intervention and, by name, as --instruction."""
     from abilene.team.interventions import INTERVENTIONS
-    from abilene.team.prompts import load_pack
+    from abilene.team.wording import load_pack
 
     instructions = load_pack(pack).instructions
     if json:

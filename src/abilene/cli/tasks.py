@@ -76,7 +76,7 @@ def make(
     from abilene.evals.progress import bar
     from abilene.tasks.factory import Recipe, load_template
     from abilene.tasks.sieve import Filter
-    from abilene.team.prompts import load_pack
+    from abilene.team.wording import load_pack
 
     recipe = Recipe(clues=clues, options=options, seed=seed, template=load_template(template))
     _check_bounds(full, hidden)
@@ -202,7 +202,7 @@ def check(
     if model is not None:
         from abilene.evals.factory import connect, try_tasks
         from abilene.evals.progress import bar
-        from abilene.team.prompts import load_pack
+        from abilene.team.wording import load_pack
 
         pack, given = load_pack(prompts), _arguments(arguments)
         _, answer = connect(

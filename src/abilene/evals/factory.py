@@ -23,7 +23,7 @@ from abilene.tasks.structure import Candidate
 from abilene.team.call import Completion
 from abilene.team.execute import Answer, CallFailed, Executor, Generate, cancel
 from abilene.team.lines import strip_thought
-from abilene.team.prompts import PromptPack, load_pack
+from abilene.team.wording import PromptPack, load_pack
 
 JOURNAL, TASKS, REJECTED = "journal.jsonl", "tasks.json", "rejected.jsonl"
 AHEAD = 8  # candidates asked for before the one being decided

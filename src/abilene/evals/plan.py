@@ -14,10 +14,10 @@ from abilene.errors import UsageError
 from abilene.records.schema import SCHEMA_VERSION, SETTING_PARTS
 from abilene.tasks import Task, benchmark, file_digest
 from abilene.team.open_discussion import check_open
-from abilene.team.prompts import load_pack
 from abilene.team.protocol import Protocol
 from abilene.team.roles import load_personas
 from abilene.team.topology import Topology
+from abilene.team.wording import load_pack
 
 #: How discussions are held.
 PROTOCOLS = ("structured", "open")

@@ -60,7 +60,8 @@ class Budget:
         self._replies, self._reply_tokens = 0, 0
         if ledger.exists():
             try:
-                calls = [[int(x) for x in line.split()] for line in ledger.read_text().splitlines()]
+                whole = ledger.read_text().rpartition("\n")[0]  # a killed process can leave half a line
+                calls = [[int(x) for x in line.split()] for line in whole.splitlines()]
                 if any(len(call) != 2 or min(call) < 0 for call in calls):
                     raise ValueError
             except ValueError as e:

@@ -9,9 +9,9 @@ from abilene.errors import UsageError
 from abilene.tasks.evidence import is_full
 from abilene.tasks.task import Task
 from abilene.team.interventions import Intervention, intervention
-from abilene.team.prompts import PromptPack, check_alone, load_pack
 from abilene.team.roles import instructed
 from abilene.team.topology import Topology
+from abilene.team.wording import PromptPack, check_alone, load_pack
 
 
 @dataclass(frozen=True, slots=True)

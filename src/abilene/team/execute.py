@@ -13,8 +13,9 @@ from abilene.tasks.journal import Answered, Generated, Journal
 from abilene.tasks.sieve import CONDITIONS, Condition, Trial
 from abilene.tasks.structure import Candidate
 from abilene.team.call import Completion
-from abilene.team.prompts import PromptPack, View, check_alone, load_pack, render
+from abilene.team.prompts import View, render
 from abilene.team.replies import read_reply
+from abilene.team.wording import PromptPack, check_alone, load_pack
 
 Generate = Callable[[str], Awaitable[str]]
 """Sends a request for a candidate and returns the reply. It may raise: the candidate is then left open."""

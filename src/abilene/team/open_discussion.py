@@ -34,9 +34,10 @@ from abilene.team.open_text import (
     shuffled,
     unanimous,
 )
-from abilene.team.prompts import NO_ANSWER, NOTHING, OpenSection, fill
+from abilene.team.prompts import NO_ANSWER, NOTHING
 from abilene.team.protocol import OnRound, ask_all
 from abilene.team.replies import Reading, read_line
+from abilene.team.wording import OpenSection, fill
 
 #: Rounds of messages in the published benchmark.
 DEPTH = 15
