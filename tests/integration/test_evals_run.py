@@ -211,7 +211,10 @@ def test_budget_reserves_what_is_under_way(tmp_path):
     assert budget.reserve("abc") is None
     assert Budget(tmp_path / "ledger", usd=1.5, price=Price(1e6, 0.0)).spent == (1.0, 1)
     (tmp_path / "ledger").write_text("1 0\n17")  # cut by a kill
-    assert Budget(tmp_path / "ledger", price=Price(1e6, 0.0)).spent == (1.0, 1)
+    again = Budget(tmp_path / "ledger", price=Price(1e6, 0.0))
+    assert again.spent == (1.0, 1)
+    again.spend(3, 4)
+    assert Budget(tmp_path / "ledger", price=Price(1e6, 0.0)).spent == (4.0, 8)
     for wrong in ("what", "1", "1 nan", "5 -3", "0.5 1", "1 2 3"):
         (tmp_path / "ledger").write_text(wrong + "\n")
         with pytest.raises(InputError, match="ledger"):

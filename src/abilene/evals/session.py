@@ -60,7 +60,8 @@ class Budget:
         self._replies, self._reply_tokens = 0, 0
         if ledger.exists():
             try:
-                whole = ledger.read_text().rpartition("\n")[0]  # a killed process can leave half a line
+                text = ledger.read_text()
+                whole = text[: text.rfind("\n") + 1]
                 calls = [[int(x) for x in line.split()] for line in whole.splitlines()]
                 if any(len(call) != 2 or min(call) < 0 for call in calls):
                     raise ValueError
@@ -68,6 +69,8 @@ class Budget:
                 raise InputError(
                     ledger, "holds something else than two numbers of tokens a line", "Choose a new --out."
                 ) from e
+            if whole != text:  # half a line, from a process that was killed
+                ledger.write_text(whole)
             self._used = [sum(call[k] for call in calls) for k in (0, 1)]
 
     @property
