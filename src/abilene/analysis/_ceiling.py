@@ -13,7 +13,7 @@ from abilene.records.schema import SETTING_PARTS
 #: Part of a setting's label where every agent holds every note, as `abilene.evals.plan` writes it.
 FULL_PROFILE = "full profile"
 # Parts of the label that say how discussions go on after round 0, the only one of the full profile that is used.
-_HELD = re.compile(r"\d+ rounds|open discussion of \d+ rounds(, stopping early)?")
+_HELD = re.compile(r"\d+ rounds|open discussion of \d+ rounds(, stopping early)?|topology [0-9a-f]{8}")
 
 Setting = dict[str, str | None]
 
@@ -107,7 +107,8 @@ def _differ(
 
 
 def _not_same(part: str, there: str | None, here: str | None) -> str:
-    todo = " Run both with the same -M and -B." if part == "agents" else ""
+    options = "-M, -B, --agent-model, --prompts, --informed and --temperature"
+    todo = f" Run both with the same {options}." if part == "agents" else ""
     return (
         f"The full profile has {part} {there or 'not named'!r}, the hidden one {here or 'not named'!r}. "
         f"Only the same agents on the same benchmark can be compared.{todo}"

@@ -73,7 +73,7 @@ def causal(
         bool,
         typer.Option(
             "--dry-run",
-            help="Check everything and forecast calls, tokens and price of all arms; ask nothing.",
+            help="Check tasks, models and options, and forecast what all arms take; ask nothing.",
         ),
     ] = False,
     json: Json = False,
@@ -87,6 +87,7 @@ def causal(
     from abilene.evals.causal import causal as experiment
     from abilene.evals.causal import forecast_causal
     from abilene.evals.config import RunConfig
+    from abilene.evals.drive import check_models
 
     if len(instruction or []) > 1:
         raise UsageError(
@@ -119,6 +120,8 @@ def causal(
     if dry_run:
         # Stdout is for the result: Inspect greets when it is first asked about a model.
         with contextlib.redirect_stdout(sys.stderr):
+            for cell in cells:
+                check_models(cell)
             told = forecast_causal(cells)
         if json:
             print_json(asdict(told))

@@ -30,7 +30,7 @@ from abilene.evals.behavioural import BehaviouralAPI
 from abilene.evals.cache import json_cache
 from abilene.evals.client import use_fast_client
 from abilene.evals.config import RunConfig, check_folder, lock, write_facts
-from abilene.evals.logs import check_logs, read_eval
+from abilene.evals.logs import check_logs, read_eval, renewable
 from abilene.evals.plan import Plan, agent_role, by_agent, digest
 from abilene.evals.progress import bar
 from abilene.evals.reasoning import reasoning_config
@@ -146,7 +146,14 @@ def _model(config: RunConfig, name: str, arguments: Mapping[str, Any]) -> Model:
             model = get_model(
                 name,
                 base_url=config.base_url if _server(name) == _server(config.model) else None,
-                config=GenerateConfig(max_connections=config.calls_at_a_time),
+                # Inspect gives its own options of a run to the model of most agents only, not to those of single ones.
+                config=GenerateConfig(
+                    max_connections=config.calls_at_a_time,
+                    temperature=config.temperature,
+                    max_tokens=config.max_tokens,
+                    max_retries=config.max_retries,
+                    attempt_timeout=config.attempt_timeout,
+                ),
                 memoize=False,
                 **arguments,
             )
@@ -174,13 +181,19 @@ def rehearse(config: RunConfig) -> None:
     """
     if config.folder.exists():
         check_folder(config)
+    check_models(config)
+
+
+def check_models(config: RunConfig) -> None:
+    """See that the models of a run are known and their arguments right, as far as that needs no key."""
     for name in (config.model, *by_agent(config.agent_models, "agent_models").values()):
         if name.startswith("local/"):
             continue
         try:
             _model(config, name, config.model_args if name == config.model else {})
         except UsageError as e:
-            if not isinstance(e.__cause__, PrerequisiteError):
+            # Of what must be there first, a key can still be set; a package that is missing is told.
+            if not isinstance(e.__cause__, PrerequisiteError) or "pip install" in str(e):
                 raise
 
 
@@ -339,7 +352,9 @@ def _read_logs(out: Path, logs: list[EvalLog]) -> Iterator[tuple[Path, Loaded]]:
     """Logs of this start, then those of a setting that was interrupted before its end, latest first."""
     paths = [Path(log.location.removeprefix("file://")) for log in logs]
     for path in paths:
-        yield path, read_eval(path)
+        with renewable(path):
+            loaded = read_eval(path)
+        yield path, loaded
     for path in sorted(out.glob("*.eval"), reverse=True):
         if path.name not in {p.name for p in paths}:
             with contextlib.suppress(InputError):  # nothing had been written to it yet

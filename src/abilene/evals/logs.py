@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,9 @@ def read_eval(path: str | Path, *, text: bool = True) -> Loaded:
             fault=True,
         )
     setting = model_setting(facts["setting"], header.eval.model, header.eval.model_args)
-    # Inspect keeps what the caller asked for; left out, a discussion is held at its own default.
-    temperature = header.eval.model_generate_config.temperature
-    if temperature not in (None, TEMPERATURE) and not is_simulated(setting["model"]):
+    temperature = header.plan.config.temperature
+    real = any(not is_simulated(r.agent_model or setting["model"]) for r in rows)
+    if temperature not in (None, TEMPERATURE) and real:
         setting["setting"] = "; ".join(filter(None, [setting["setting"], f"temperature {temperature:g}"]))
     own = {r.agent_model for r in rows if r.agent_model is not None}
     if own:
@@ -175,8 +176,21 @@ def model_setting(setting: dict[str, Any], model: str, arguments: dict[str, Any]
     return out
 
 
+@contextmanager
+def renewable(path: Path) -> Iterator[None]:
+    """Say of a damaged log of a run's own folder what to do about it."""
+    try:
+        yield
+    except InputError as e:
+        raise InputError(
+            path,
+            e.found,
+            "Move it away: the same command then makes it again from the replies in the run's cache.",
+        ) from e
+
+
 def check_logs(folder: Path) -> None:
-    """See that the logs of a run can be read, before anything is changed.
+    """See that the logs of a run can be opened, before anything is changed.
 
     Raises
     ------
@@ -184,14 +198,8 @@ def check_logs(folder: Path) -> None:
         One is damaged.
     """
     for path in sorted(folder.glob("*.eval")):
-        try:
+        with renewable(path):
             _header(path)
-        except InputError as e:
-            raise InputError(
-                path,
-                e.found,
-                "Move it away: the same command then makes it again from the replies in the run's cache.",
-            ) from e
 
 
 def _header(path: Path) -> EvalLog:
