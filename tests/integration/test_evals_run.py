@@ -13,7 +13,9 @@ import pytest
 from _mock_server import mock_server, requests
 from inspect_ai.model import ModelOutput
 from polars.testing import assert_frame_equal
+from typer.testing import CliRunner
 
+from abilene.cli.main import app
 from abilene.errors import InputError, UsageError
 from abilene.evals.config import RunConfig
 from abilene.evals.drive import run
@@ -386,3 +388,32 @@ def test_a_damaged_log_is_named_and_nothing_is_lost(tmp_path):
     log.unlink()
     again = run(config, progress=False)
     assert again.complete and again.spent == (0.0, again.spent[1])
+
+
+def test_the_temperature_reaches_every_agent_and_names_the_setting(tmp_path):
+    log = tmp_path / "r.jsonl"
+    with mock_server(log=str(log)) as url:
+        base = {"model": "openai-api/mock/m", "base_url": url, "tasks": 2, "rounds": 1, "informed": (1,)}
+        team = {"agent_models": {"1": "openai-api/mock/other"}}
+        for i, (more, sent) in enumerate(
+            [({"temperature": 0.2}, 0.2), ({}, 0.7), ({"temperature": 0.2, **team}, 0.2)]
+        ):
+            before = len(requests(log))
+            result = run(RunConfig(**base, **more, out=tmp_path / str(i)), progress=False)
+            asked = requests(log)[before:]
+            assert {r["body"]["temperature"] for r in asked} == {sent}
+            assert len({r["body"]["model"] for r in asked}) == (2 if "agent_models" in more else 1)
+            label = result.loaded.record["setting"][0]
+            assert ("temperature 0.2" in label) is (sent == 0.2)
+        simulated = base | {"model": "behavioural/agent", "base_url": None, "temperature": 0.2}
+        alone = run(RunConfig(**simulated, out=tmp_path / "s"), progress=False)
+        assert "temperature" not in alone.loaded.record["setting"][0]
+
+
+def test_a_dry_run_of_the_experiment_checks_models(tmp_path):
+    for args in (["--model", "nosuch/x"], ["-M", "c=7"]):
+        done = CliRunner().invoke(
+            app, ["experiment", "causal", "--out", str(tmp_path / "x"), "--dry-run", "--tasks", "4", *args]
+        )
+        assert isinstance(done.exception, UsageError)
+        assert not (tmp_path / "x").exists()

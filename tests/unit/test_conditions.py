@@ -537,3 +537,13 @@ def test_mutants_are_caught(monkeypatch):
             patch.setattr(_shares, name, mutant)
             with pytest.raises(AssertionError):
                 test()
+
+
+def test_a_topology_file_is_no_other_team():
+    """Round 0 has no topology: a discussion on any has the same ceiling."""
+    ring = record(HIDDEN, setting="topology 0a1b2c3d", topology="ring.json")
+    found = conditions(full_record(FULL), ring)
+    plain = conditions(full_record(FULL), record(HIDDEN))
+    assert found.majority == plain.majority and found.average == plain.average
+    with pytest.raises(UsageError, match="--prompts"):
+        conditions(full_record(FULL), record(HIDDEN, setting="prompts mine 0a1b2c3d"))
