@@ -179,13 +179,13 @@ def test_every_note_id_is_itself(n, data):
     ids=lambda t: t[:16],
 )
 def test_a_huge_reply_is_read_in_little_time(text):
-    """Most take under 0.1 CPU-s; a pattern that backtracks without bound takes minutes at these lengths."""
+    """Under 2 CPU-s each (measured: most under 0.1), so no pattern backtracks without bound."""
     start = time.process_time()
     for options in (("Harper", "Quayle"), ()):
         read_line(text, "PUBLIC", options)
     read_share(text, ["P1", "P2"])
     read_counts(text, ["Harper", "Quayle"])
-    assert time.process_time() - start < 30
+    assert time.process_time() - start < 2
 
 
 def test_all_published_options_read_back_as_themselves():

@@ -136,9 +136,8 @@ def test_a_large_team_follows_the_mean_field() -> None:
     np.testing.assert_allclose(mean, MeanField(rates, 3).trajectory(0.4, 4)[:, 0], atol=0.02)
 
 
-@pytest.mark.parametrize(("n", "limit"), [(15, 2.0), (25, 30.0)])
-def test_cost_does_not_explode(n: int, limit: float) -> None:
-    """Ten times what is to be reached (benchmarks/chain.py measures that): a wrong order of growth would show."""
+@pytest.mark.parametrize(("n", "limit"), [(15, 0.2), (25, 3.0)])
+def test_speed(n: int, limit: float) -> None:
     solve(3, 1, Rates(0.5, 0.5, 1, 0.8))
     best = np.inf
     for _ in range(3):
@@ -156,7 +155,7 @@ def test_cost_is_said_before_it_is_paid() -> None:
     begin = time.process_time()
     with pytest.raises(UsageError, match=r"about \d+ s and .* GB.*max_seconds"):
         solve(80, 100, Rates(0.5, 0.5, 1, 0.8))
-    assert time.process_time() - begin < 5
+    assert time.process_time() - begin < 0.5
     with pytest.raises(UsageError, match="max_seconds"):
         trajectory(20, 30, Rates(0.5, 0.5, 1, 0.8), start=3, max_seconds=0.001)
 

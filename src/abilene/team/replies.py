@@ -114,7 +114,8 @@ def read_line(
     text, unclosed = strip_thought(reply)
     found = tagged(text, tag)
     options = tuple(options)
-    readings = [(line, *_value(line.value, tag, options)) for line in found]
+    values = {value: _value(value, tag, options) for value in {line.value for line in found}}
+    readings = [(line, *values[line.value]) for line in found]
     readings = [r for r in readings if r[2] is not None]
     # A format line that is merely echoed is no answer beside a real one.
     solid = [r for r in readings if not _echo(r[0].value, tag, options)] or readings
