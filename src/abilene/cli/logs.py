@@ -75,7 +75,7 @@ def estimate(
     if json:
         print_json(result.to_json() | ({"excluded": [e.to_json() for e in excluded]} if rules else {}))
         return
-    for _ in show_settings(result, loaded.record):
+    for _ in show_settings(result, loaded.record, seed=seed):
         pass
     show_summary(result.settings)
     for e in excluded:

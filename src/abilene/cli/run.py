@@ -229,7 +229,7 @@ def _report(result: Any, *, json: bool, seed: int) -> None:
             }
         )
     else:
-        for _, check in zip(show_settings(found, result.loaded.record), checks, strict=True):
+        for _, check in zip(show_settings(found, result.loaded.record, seed=seed), checks, strict=True):
             show_checks(check, brief=True)
         show_summary(found.settings)
         for note in result.notes:

@@ -107,7 +107,7 @@ def show_conditions(found: Conditions, names: Mapping[str, str] = _CONDITIONS) -
         out.print(f"  {reason}", style="dim", markup=False)
 
 
-def show_settings(found: Estimate, record: pl.DataFrame) -> Iterator[SettingEstimate]:
+def show_settings(found: Estimate, record: pl.DataFrame, *, seed: int = 0) -> Iterator[SettingEstimate]:
     """Every setting as it deserves; yields each after it was shown.
 
     An open discussion, and votes without one, have no private answers between two ends: what is known of them is
@@ -118,7 +118,7 @@ def show_settings(found: Estimate, record: pl.DataFrame) -> Iterator[SettingEsti
             show_estimate(e)
         else:
             votes = {"before": "votes"}
-            show_conditions(ends(record, e.setting), _ENDS if e.data.rounds else votes)
+            show_conditions(ends(record, e.setting, seed=seed), _ENDS if e.data.rounds else votes)
             why = (
                 "there was no discussion"
                 if e.data.rounds == 0
